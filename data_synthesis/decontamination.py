@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from videopro import benchmarks
-from videopro.benchmarks import BENCHMARKS, CG_BENCH_FILES, Item, read_cg_bench
+from videopro.benchmarks import BENCHMARKS, CG_BENCH_FILES, Item, read_records
 from videopro.data_synthesis.questions import drawn
 from videopro.errors import BenchmarkError, ConfigError, reading_file
 from videopro.storage import parse_json
@@ -56,7 +56,7 @@ def mini_questions(folder: Path) -> HeldOutQuestions:
 def cg_bench_records(path: Path) -> list[Any]:
     """The records of an annotation file of CG-Bench. Raises ConfigError."""
     try:
-        return list(read_cg_bench(path))
+        return [record for _, record in read_records(path, "cg_bench")]
     except BenchmarkError as error:
         raise ConfigError(str(error)) from error
 

@@ -24,7 +24,7 @@ from perf.recording import write_record
 from perf.training_data import write_files
 from videopro.cli import setting
 from videopro.commands.reproduce.command import COMMAND as REPRODUCE
-from videopro.commands.reproduce.estimates import PUBLISHED, Estimate, estimates, size_of
+from videopro.commands.reproduce.estimates import Estimate, estimates
 from videopro.commands.reproduce.expected import expected_of_synthesis
 from videopro.commands.reproduce.order import stages_of
 from videopro.commands.reproduce.road import Road
@@ -51,21 +51,20 @@ def shipped(name: str, data: Path = Path("data"), **synthesize: Any) -> Road:
 def expected_stages(road: Road, rows: Mapping[str, int], synthesis: Estimate) -> list[dict[str, Any]]:
     """What each stage is expected to take, if the synthesis gives these rows."""
     stages = stages_of(road)
-    sizes = {part.folder: PUBLISHED[part.name, part.split] for part in road.benchmarks()}
-    takes = estimates(road, stages, sizes, rows) | {"synthesize": synthesis}
+    takes = estimates(road, stages, rows) | {"synthesize": synthesis}
     return [{"stage": stage.name, **asdict(takes[stage.name])} for stage in stages]
 
 
 def plan(folder: Path, name: str) -> dict[str, Any]:
     """The plan of a shipped config, with annotations of CG-Bench's shape in `folder`."""
     road = shipped(name, folder, exclude=[f"lvbench/test:{folder / 'lvbench'}"])
-    sizes = {part.folder: size_of(part, road.root(part)) for part in road.benchmarks()}
-    expected = expected_of_synthesis(road, stages_of(road), sizes)
+    expected = expected_of_synthesis(road, stages_of(road))
     assert expected is not None
     return {
         "gpus": road.gpus,
         "rows": dict(expected.rows),
-        "stages": expected_stages(road, expected.rows, expected.takes),
+        # On a machine that has nothing yet.
+        "stages": expected_stages(shipped(name, folder / "data"), expected.rows, expected.takes),
     }
 
 

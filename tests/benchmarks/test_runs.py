@@ -78,7 +78,7 @@ def test_check_says_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFixtur
     for expected in (
         *("questions: 4", "broken records: 1", "'X' is not an option", "videos: 2 of 4 found"),
         *("missing: video-id_03, video-id_04; 2 questions", "subtitles: 1 of 4 videos have subtitles"),
-        *(f"unzip -n {tmp_path}/videos_chunked_01.zip -d {tmp_path}/data", "duration: long 3, short 1"),
+        *(f"--root {tmp_path} --unpack\n  videos_chunked_01.zip\n", "duration: long 3, short 1"),
     ):
         assert expected in output
     # With --open, a file that only looks like a video is detected.

@@ -31,6 +31,10 @@ class Repository:
     private: bool
     commits: dict[str, dict[str, bytes]] = field(default_factory=dict)
     """By hash, the latest last."""
+    gate: str | bool = False
+    """How access is given, as the hub says it: "auto", "manual", or False for a repository without a gate."""
+    sizes: dict[str, int] = field(default_factory=dict)
+    """Sizes of files that are too large to be here, in the listing."""
 
     @property
     def head(self) -> str:
@@ -124,7 +128,7 @@ def connected(hub: Hub, monkeypatch: pytest.MonkeyPatch, cache: Any) -> Iterator
 
 
 _ROUTE = re.compile(
-    r"/api/(?P<kind>model|dataset)s/(?P<name>[^/]+/[^/]+)(?:/(?P<what>revision|tree|preupload|commit))?"
+    r"/api/(?P<kind>model|dataset)s/(?P<name>[^/]+/[^/]+)(?:/(?P<what>revision|tree|preupload|commit|auth-check))?"
     r"(?:/(?P<revision>[^/]+))?(?P<path>/.*)?"
 )
 _LARGE = re.compile(r"/(datasets/)?[^/]+/[^/]+\.git/info/lfs/objects/batch")
@@ -221,12 +225,17 @@ class _Handler(BaseHTTPRequestHandler):
     def _repository(self, match: re.Match[str]) -> None:
         repository, commit = self._find(match["kind"], match["name"], match["revision"])
         files = repository.commits[commit]
+        if match["what"] == "auth-check":
+            return self._send(200, {})
         if match["what"] in (None, "revision"):
             about = {"_id": "1", "id": match["name"], "sha": commit, "private": repository.private}
+            about["gated"] = repository.gate
             siblings = [{"rfilename": name} for name in files]
             return self._send(200, {**about, "siblings": siblings, "tags": [], "downloads": 0, "likes": 0})
         if match["what"] == "tree":
-            return self._send(200, [_entry(name, content) for name, content in sorted(files.items())])
+            entries = [_entry(name, content) for name, content in sorted(files.items())]
+            large = [{**_entry(name, b""), "size": size} for name, size in repository.sizes.items()]
+            return self._send(200, entries + large)
         if match["what"] == "preupload":
             return self._send(200, {"files": [_mode(one, files) for one in json.loads(self.body)["files"]]})
         return self._commit(repository, dict(files), match["name"])

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from videopro.benchmarks.archives import UNPACKING, Archive, packed
+from videopro.benchmarks.archives import Archive, packed, unpack
 from videopro.benchmarks.base import SUBTITLE_TRACK_HELP, Benchmark, Issue, Item
 from videopro.benchmarks.cg_bench import FILES as CG_BENCH_FILES
-from videopro.benchmarks.cg_bench import read_records as read_cg_bench
 from videopro.benchmarks.citations import Citations, citations
 from videopro.benchmarks.fields import (
     check_is_file,
@@ -24,10 +23,11 @@ from videopro.benchmarks.fields import (
     texts,
     without_labels,
 )
+from videopro.benchmarks.hub import MANIFESTS, Repository, SplitSize, manifest, model_repositories
 from videopro.benchmarks.jsonl import load_folder
 from videopro.benchmarks.metrics import JudgeGrade, compute_metrics, share_at_iou, unread_share, written_iou
 from videopro.benchmarks.protocol import ROBUST, AnswerPrompt, JudgePrompt, Metric, Protocol
-from videopro.benchmarks.record_files import downloaded
+from videopro.benchmarks.record_files import downloaded, read_records
 from videopro.benchmarks.registry import (
     BENCHMARKS,
     OFFICIAL,
@@ -61,6 +61,7 @@ __all__ = [
     "JudgeGrade",
     "JudgePrompt",
     "LETTERS",
+    "MANIFESTS",
     "Metric",
     "NO_OPTION",
     "PRESETS",
@@ -68,10 +69,11 @@ __all__ = [
     "Protocol",
     "Question",
     "ROBUST",
+    "Repository",
     "SUBTITLE_TRACK_HELP",
-    "UNPACKING",
     "SetMember",
     "Source",
+    "SplitSize",
     "VideoFiles",
     "compute_metrics",
     "each_row",
@@ -83,13 +85,16 @@ __all__ = [
     "LoadableBenchmark",
     "load",
     "load_folder",
+    "manifest",
+    "model_repositories",
     "number",
     "packed",
-    "read_cg_bench",
+    "read_records",
     "share_at_iou",
     "split_options",
     "text",
     "texts",
+    "unpack",
     "unread_share",
     "without_labels",
     "written_iou",

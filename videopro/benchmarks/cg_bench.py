@@ -23,17 +23,16 @@ from typing import Any
 
 from videopro.benchmarks.base import Item
 from videopro.benchmarks.fields import file_name, interval, number, text, texts
+from videopro.benchmarks.hub import manifest
 from videopro.benchmarks.protocol import ROBUST, AnswerPrompt, JudgePrompt, Metric, Protocol
 from videopro.benchmarks.registry import BenchmarkSpec
 from videopro.benchmarks.sources import BenchmarkRecords, Source
 from videopro.benchmarks.video_files import VideoFiles
-from videopro.errors import BenchmarkError, reason_of
+from videopro.errors import BenchmarkError
 from videopro.question import Question
-from videopro.storage import parse_json
 
-FILES = {"full": "cgbench.json", "mini": "cgbench_mini.json"}
-# Configuration and split of CG-Bench/CG-Bench on the hub.
-HUB = {"full": ("cg-bench", "train"), "mini": ("cg-bench-mini", "train")}
+MANIFEST = manifest("cg_bench")
+FILES = {split: MANIFEST.paths(split, "questions")[0] for split in MANIFEST.rows}
 
 _SOURCE = "CG-Bench/CG-Bench, run/utils.py ({task}, get_prompt), commit 6677fe3"
 _TASK = (
@@ -179,7 +178,7 @@ PROTOCOLS = (
 def read(source: Source, split: str) -> BenchmarkRecords:
     """The questions of a split."""
     records = BenchmarkRecords()
-    rows = source.rows(FILES[split], hub=HUB[split])
+    rows = source.rows(FILES[split], hub=MANIFEST.rows[split])
     records.read(rows, partial(_item, files=VideoFiles(_folder(source, split))))
     return records
 
@@ -189,24 +188,6 @@ def _folder(source: Source, split: str) -> Path:
     if source.on_hub:
         return source.root
     return Path(source.annotations).parent if source.annotations else source.file(FILES[split]).parent
-
-
-def read_records(path: Path) -> list[Mapping[str, Any]]:
-    """The records of an annotation file, checked only to be objects. Raises BenchmarkError."""
-    try:
-        content = parse_json(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise BenchmarkError(
-            f"cg_bench: {path} does not exist; set --root to the folder that contains "
-            f"{' or '.join(FILES.values())}, or to the file itself"
-        ) from error
-    except (OSError, ValueError) as error:
-        raise BenchmarkError(
-            f"cg_bench: {path} cannot be read ({reason_of(error)}); download it again"
-        ) from error
-    if not isinstance(content, list) or not all(isinstance(record, dict) for record in content):
-        raise BenchmarkError(f"cg_bench: {path} must contain a list of objects")
-    return content
 
 
 def _item(record: Mapping[str, Any], where: str, *, files: VideoFiles) -> Item:

@@ -95,15 +95,16 @@ def load_folder(
             continue
         where = f"{path}, line {number}"
         try:
-            item, names_subtitles = _item(line, root, where)
+            item, names_subtitles = _item(read_object(line, where, BenchmarkError), root)
             if item.id in lines_of:
                 raise BenchmarkError(
-                    f"{where}: id {item.id!r} is already used in line {lines_of[item.id]}; ids must be unique"
+                    f"id {item.id!r} is already used in line {lines_of[item.id]}; ids must be unique"
                 )
-        except BenchmarkError as error:
+        except (BenchmarkError, QuestionError) as error:
+            problem = BenchmarkError(str(error).removeprefix(f"{where}: "))
             if not skip_broken:
-                raise
-            broken.append(Issue.of(where, BenchmarkError(str(error).removeprefix(f"{where}: "))))
+                raise BenchmarkError(f"{where}: {problem}") from error
+            broken.append(Issue.of(where, problem))
             continue
         lines_of[item.id] = number
         items.append(item)
@@ -161,109 +162,97 @@ def _with_tracks(videos: Collection[Path]) -> set[Path]:
         return {video for video, has in pairs if has}
 
 
-def _item(line: bytes, root: Path, where: str) -> tuple[Item, bool]:
-    """The question of a line, and whether the line mentions subtitles."""
-    record = read_object(line, where, BenchmarkError)
+def _item(record: Mapping[str, Any], root: Path) -> tuple[Item, bool]:
+    """The question of a record, and whether the record mentions subtitles."""
     for key in record:
         if key not in _FIELDS:
-            raise BenchmarkError(f"{where}: unknown field {key!r}; {did_you_mean(key, _FIELDS)}")
-    question, answer, reference = _question(record, where)
-    video = _path(record, "video", where)
-    subtitles = _path(record, "subtitles", where) if record.get("subtitles") is not None else None
+            raise BenchmarkError(f"unknown field {key!r}; {did_you_mean(key, _FIELDS)}")
+    question, answer, reference = _question(record)
+    video = _path(record, "video")
+    subtitles = _path(record, "subtitles") if record.get("subtitles") is not None else None
     item = Item(
-        id=_text(record, "id", where),
+        id=_text(record, "id"),
         video=root / video,
         video_key=video,
         question=question,
         answer=answer,
         reference=reference,
         subtitles=root / subtitles if subtitles else None,
-        groups=_groups(record, where),
-        evidence=_evidence(record.get("evidence"), where),
+        groups=_groups(record),
+        evidence=_evidence(record.get("evidence")),
     )
-    try:
-        check_storable(item)
-    except BenchmarkError as error:
-        raise BenchmarkError(f"{where}: {error}") from error
+    check_storable(item)
     return item, "subtitles" in record
 
 
-def _question(record: Mapping[str, Any], where: str) -> tuple[Question, str | None, str | None]:
+def _question(record: Mapping[str, Any]) -> tuple[Question, str | None, str | None]:
     """The question of a record, with its right letter or, if it is open, its reference text."""
     choices = record.get("choices")
     if choices is None:
-        question = Question.open(_text(record, "question", where))
-        return question, None, _reference(record, where)
+        question = Question.open(_text(record, "question"))
+        return question, None, _reference(record)
     if not isinstance(choices, list):
         raise BenchmarkError(
-            f"{where}: field 'choices' must be a list of 2 to {len(LETTERS)} texts, not {quoted(choices)}; "
+            f"field 'choices' must be a list of 2 to {len(LETTERS)} texts, not {quoted(choices)}; "
             "leave it out for an open question"
         )
     if record.get("reference") is not None:
         raise BenchmarkError(
-            f"{where}: has both 'choices' and 'reference'; set 'answer' to the right letter, or leave "
+            "has both 'choices' and 'reference'; set 'answer' to the right letter, or leave "
             "out 'choices' for an open question"
         )
-    try:
-        question = Question(_text(record, "question", where), without_own_labels(choices))
-        answer = record.get("answer")
-        if answer not in (None, NO_OPTION):
-            question.choice(answer)
-    except QuestionError as error:
-        raise BenchmarkError(f"{where}: {error}") from error
+    question = Question(_text(record, "question"), without_own_labels(choices))
+    answer = record.get("answer")
+    if answer not in (None, NO_OPTION):
+        question.choice(answer)
     return question, answer, None
 
 
-def _reference(record: Mapping[str, Any], where: str) -> str | None:
+def _reference(record: Mapping[str, Any]) -> str | None:
     """The reference of an open question; None if it has none."""
     names = [name for name in ("reference", "answer") if record.get(name) is not None]
     if not names:
         return None
     if len(names) > 1:
-        raise BenchmarkError(f"{where}: has both 'reference' and 'answer'; keep one of them")
-    reference = _text(record, names[0], where)
+        raise BenchmarkError("has both 'reference' and 'answer'; keep one of them")
+    reference = _text(record, names[0])
     if not normalized_tokens(reference):
         raise BenchmarkError(
-            f"{where}: field {names[0]!r} is {quoted(reference)}, which has no words to compare; an open "
+            f"field {names[0]!r} is {quoted(reference)}, which has no words to compare; an open "
             "question needs a reference in words, and a question with options needs 'choices'"
         )
     return reference
 
 
-def _text(record: Mapping[str, Any], name: str, where: str) -> str:
+def _text(record: Mapping[str, Any], name: str) -> str:
     value = record.get(name)
     if not isinstance(value, str) or not value.strip():
         problem = f"is {quoted(value)}" if name in record else "is missing"
-        raise BenchmarkError(f"{where}: field {name!r} {problem}; it must be text")
+        raise BenchmarkError(f"field {name!r} {problem}; it must be text")
     return value
 
 
-def _path(record: Mapping[str, Any], name: str, where: str) -> str:
-    value = _text(record, name, where)
-    check_is_file(value, f"{where}: field {name!r}")
+def _path(record: Mapping[str, Any], name: str) -> str:
+    value = _text(record, name)
+    check_is_file(value, f"field {name!r}")
     if not can_name_a_file(value):
-        raise BenchmarkError(f"{where}: field {name!r} is {quoted(value)}; it must be the path of a file")
+        raise BenchmarkError(f"field {name!r} is {quoted(value)}; it must be the path of a file")
     return value
 
 
-def _groups(record: Mapping[str, Any], where: str) -> dict[str, str]:
+def _groups(record: Mapping[str, Any]) -> dict[str, str]:
     groups = {}
     for field, group in (("family", "family"), ("kind", "kind"), ("length", "duration")):
         if record.get(field) is not None:
-            groups[group] = _text(record, field, where)
+            groups[group] = _text(record, field)
     more = record.get("groups")
     if more is None:
         return groups
     if not isinstance(more, dict) or not all(isinstance(value, str) for value in more.values()):
-        raise BenchmarkError(
-            f'{where}: field \'groups\' must be an object of texts, such as {{"topic": "sport"}}'
-        )
+        raise BenchmarkError('field \'groups\' must be an object of texts, such as {"topic": "sport"}')
     return {**groups, **more}
 
 
-def _evidence(value: Any, where: str) -> tuple[tuple[float, float], ...]:
+def _evidence(value: Any) -> tuple[tuple[float, float], ...]:
     pairs = value if isinstance(value, list) else [value] if value is not None else []
-    try:
-        return tuple(interval(pair, "evidence") for pair in pairs)
-    except BenchmarkError as error:
-        raise BenchmarkError(f"{where}: {error}") from error
+    return tuple(interval(pair, "evidence") for pair in pairs)

@@ -18,17 +18,18 @@ from typing import Any
 
 from videopro.benchmarks.base import Item
 from videopro.benchmarks.fields import file_name, index, known_groups, number, text, texts
+from videopro.benchmarks.hub import manifest
 from videopro.benchmarks.protocol import AnswerPrompt, Metric, Protocol
 from videopro.benchmarks.registry import BenchmarkSpec
 from videopro.benchmarks.sources import BenchmarkRecords, Source
 from videopro.errors import BenchmarkError
 from videopro.question import LETTERS, Question
 
+MANIFEST = manifest("longvideobench")
 FILES = {
-    "val": ("lvb_val.json", "validation-00000-of-00001.parquet"),
-    "test": ("lvb_test_wo_gt.json", "test-00000-of-00001.parquet"),
+    split: (*MANIFEST.paths(split, "questions"), f"{name}-00000-of-00001.parquet")
+    for split, (_, name) in MANIFEST.rows.items()
 }
-HUB_SPLITS = {"val": "validation", "test": "test"}
 # duration_group, as papers name it.
 DURATIONS = {15: "(8, 15]", 60: "(15, 60]", 600: "(180, 600]", 3600: "(900, 3600]"}
 # Padding of the options in the hub's parquet files.
@@ -60,7 +61,7 @@ PROTOCOLS = (
 def read(source: Source, split: str) -> BenchmarkRecords:
     """The questions of a split."""
     records = BenchmarkRecords()
-    rows = source.rows(*FILES[split], hub=("", HUB_SPLITS[split]))
+    rows = source.rows(*FILES[split], hub=MANIFEST.rows[split])
     records.read(rows, partial(_item, source=source, split=split))
     return records
 

@@ -5,9 +5,8 @@ abilities.
     videos/KEY.mp4            YouTube ids, or the numbered files of the authors' scripts/download.sh
 
 Format: github.com/THUDM/LVBench, whose scorer compares one letter. It comes without subtitles; some videos
-are no longer on YouTube. On the hub: zai-org/LVBench has the official file (--annotations
-hf:zai-org/LVBench:video_info.meta.jsonl), lmms-lab/LVBench one row per question (--annotations
-hf:lmms-lab/LVBench).
+are no longer on YouTube. manifest/lvbench.yaml names the hub's repository; lmms-lab/LVBench has one row per
+question (--annotations hf:lmms-lab/LVBench).
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from typing import Any
 
 from videopro.benchmarks.base import Item
 from videopro.benchmarks.fields import file_name, known_groups, split_options, text, texts
+from videopro.benchmarks.hub import manifest
 from videopro.benchmarks.protocol import AnswerPrompt, Metric, Protocol
 from videopro.benchmarks.record_files import LocatedRecord, UnreadableRecord
 from videopro.benchmarks.registry import BenchmarkSpec
@@ -28,7 +28,9 @@ from videopro.errors import BenchmarkError
 from videopro.question import Question
 from videopro.traces.scoring import GROUP_SEPARATOR
 
-FILES = ("video_info.meta.jsonl", "data/video_info.meta.jsonl")
+MANIFEST = manifest("lvbench")
+(_FILE,) = MANIFEST.paths("test", "questions")
+FILES = (_FILE, f"data/{_FILE}")
 VIDEO_FOLDERS = ("videos", "all_videos", "scripts/videos", "script/videos", "data/videos")
 # scripts/test_acc.py, commit 95577c1
 ABILITIES = {
@@ -61,7 +63,7 @@ PROTOCOLS = (
 def read(source: Source, split: str) -> BenchmarkRecords:
     """All questions; there is one split."""
     records = BenchmarkRecords()
-    rows = _flat(source.rows(*FILES, hub=("", "train")))
+    rows = _flat(source.rows(*FILES, hub=MANIFEST.rows[split]))
     records.read(rows, partial(_item, source=source))
     return records
 

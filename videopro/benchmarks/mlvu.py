@@ -8,8 +8,8 @@ takes the last option with that text, even an empty one; if there is none, no an
 and options without text are asked as `EMPTY`, and count. The generation tasks (sub-scene captioning,
 summary) are not supported.
 
-On the hub: MLVU/MVLU and MLVU/MLVU_Test are the official folders, to be downloaded; sy1998/MLVU_dev and
-sy1998/MLVU_Test have the questions as rows, for --annotations hf:NAME (lmms_eval/tasks/mlvu, commit 75571cf).
+manifest/mlvu.yaml names the hub's repositories; sy1998/MLVU_dev and sy1998/MLVU_Test have the questions as
+rows, for --annotations hf:NAME (lmms_eval/tasks/mlvu, commit 75571cf).
 """
 
 from __future__ import annotations
@@ -22,19 +22,21 @@ from typing import Any
 
 from videopro.benchmarks.base import NO_OPTION, Issue, Item
 from videopro.benchmarks.fields import file_name, number, split_options, text, texts
+from videopro.benchmarks.hub import manifest
 from videopro.benchmarks.protocol import AnswerPrompt, Metric, Protocol
 from videopro.benchmarks.record_files import LocatedRecord, UnreadableRecord
 from videopro.benchmarks.registry import BenchmarkSpec
 from videopro.benchmarks.sources import BenchmarkRecords, Source
-from videopro.errors import BenchmarkError
 from videopro.question import LETTERS, Question
 
 TASKS = (
     *("1_plotQA", "2_needle", "3_ego", "4_count", "5_order"),
     *("6_anomaly_reco", "7_topic_reasoning"),
 )
-TEST_QUESTIONS = ("test_multi_choice_tasks.json", "MLVU_Test/test_multi_choice_tasks.json")
-TEST_ANSWERS = ("test-ground-truth/test_mcq_gt.json", "test_mcq_gt.json")
+MANIFEST = manifest("mlvu")
+(_QUESTIONS,), (_ANSWERS,) = (MANIFEST.paths("test", holds) for holds in ("questions", "answers"))
+TEST_QUESTIONS = (_QUESTIONS, f"MLVU_Test/{_QUESTIONS}")
+TEST_ANSWERS = (_ANSWERS, _ANSWERS.rpartition("/")[2])
 # Tasks whose name in the questions differs from the files'.
 NAMES = {"findNeedle": "needle"}
 # Replaces an empty question, and an empty option, which keeps its position and letter.
@@ -85,28 +87,19 @@ def read(source: Source, split: str) -> BenchmarkRecords:
 
 def _dev_rows(source: Source, records: BenchmarkRecords) -> Iterator[LocatedRecord]:
     if source.annotations:
-        for where, record in source.rows(hub=("", "test")):
+        for where, record in source.rows(hub=MANIFEST.rows["dev"]):
             yield where, _numbered(record, _task_of(source.annotations, record), where)
         return
-    for task in TASKS:
-        try:
-            path = source.file(f"json/{task}.json", f"{task}.json")
-        except BenchmarkError:
-            if task == TASKS[0] and not any(_exists(source, name) for name in TASKS):
-                raise
+    files = {task: source.optional_file(f"json/{task}.json", f"{task}.json") for task in TASKS}
+    if not any(files.values()):
+        source.file(f"json/{TASKS[0]}.json", f"{TASKS[0]}.json")
+    for task, path in files.items():
+        if path is None:
             # Without a task, the mean over tasks would not be comparable.
             records.broken.append(Issue(str(source.root), f"has no json/{task}.json", "download it"))
             continue
         for where, record in source.rows(str(path.relative_to(source.root))):
             yield where, _numbered(record, task, where)
-
-
-def _exists(source: Source, task: str) -> bool:
-    try:
-        source.file(f"json/{task}.json", f"{task}.json")
-    except BenchmarkError:
-        return False
-    return True
 
 
 def _task_of(path: str, record: Mapping[str, Any]) -> str:
@@ -124,7 +117,7 @@ def _numbered(record: Mapping[str, Any], task: str, where: str) -> Mapping[str, 
 
 def _test_rows(source: Source, records: BenchmarkRecords) -> Iterator[LocatedRecord]:
     answers = _test_answers(source, records)
-    for where, row in source.rows(*TEST_QUESTIONS, hub=("", "test")):
+    for where, row in source.rows(*TEST_QUESTIONS, hub=MANIFEST.rows["test"]):
         # The hub's rows have no ids.
         record = row if "task_type" not in row else _numbered(row, str(row["task_type"]), where)
         if isinstance(record, UnreadableRecord) or not answers:
@@ -137,9 +130,7 @@ def _test_rows(source: Source, records: BenchmarkRecords) -> Iterator[LocatedRec
 def _test_answers(source: Source, records: BenchmarkRecords) -> dict[str, Any]:
     """The answers by question id; empty if their file is missing: the questions can still be asked and
     submitted."""
-    try:
-        source.file(*TEST_ANSWERS)
-    except BenchmarkError:
+    if source.optional_file(*TEST_ANSWERS) is None:
         return {}
     answers: dict[str, Any] = {}
     for where, record in source.rows(*TEST_ANSWERS, take=False):

@@ -10,6 +10,7 @@ import csv
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -144,35 +145,22 @@ def hub_records(spec: str, default: Sequence[str], name: str) -> Iterator[Locate
     from the cache)."""
     repo, _, file = spec.partition(":")
     if Path(file).suffix.lower() in _READERS:
-        yield from read_records(_hub_file(repo, file, name), name)
+        fix = "cannot be downloaded", "check the names, or download it and pass the file with --annotations"
+        with _asking_hub(name, spec, *fix):
+            import huggingface_hub
+
+            path = huggingface_hub.hf_hub_download(repo, file, repo_type="dataset")
+        yield from read_records(Path(path), name)
         return
-    with needs_extra("benchmarks", f"{name}: {HUB}{spec}"):
-        import datasets
     repo, *named = spec.split(":")
     config, split = [*named, *default[len(named) :], "", ""][:2]
-    try:
+    fix = "cannot be loaded with datasets", f"write {HUB}REPO:CONFIG:SPLIT, or download it and set --root"
+    with _asking_hub(name, spec, *fix):
+        import datasets
+
         rows = datasets.load_dataset(repo, config or None, split=split or "test")
-    except (OSError, ValueError) as error:
-        # datasets raises these for a missing repository, configuration or split, and without a network.
-        raise BenchmarkError(
-            f"{name}: {HUB}{spec} cannot be loaded with datasets ({error}); write "
-            f"{HUB}REPO:CONFIG:SPLIT, or download it and set --root"
-        ) from error
     for number, record in enumerate(rows, start=1):
         yield f"{HUB}{spec}, row {number}", record
-
-
-def _hub_file(repo: str, file: str, name: str) -> Path:
-    with needs_extra("benchmarks", f"{name}: {HUB}{repo}:{file}"):
-        import huggingface_hub
-    try:
-        return Path(huggingface_hub.hf_hub_download(repo, file, repo_type="dataset"))
-    except (OSError, ValueError) as error:
-        # Its errors for a missing repository or file, and without a network, derive from these.
-        raise BenchmarkError(
-            f"{name}: {HUB}{repo}:{file} cannot be downloaded ({error}); check the names, or download it and "
-            "pass the file with --annotations"
-        ) from error
 
 
 def downloaded(root: Path, name: str) -> Path:
@@ -181,14 +169,21 @@ def downloaded(root: Path, name: str) -> Path:
     if not str(root).startswith(HUB):
         return root
     repo = str(root).removeprefix(HUB)
-    with needs_extra("benchmarks", f"{name}: {root}"):
+    with _asking_hub(name, repo, "cannot be downloaded", "check the name, or set --root to a folder"):
         import huggingface_hub
-    try:
+
         return Path(huggingface_hub.snapshot_download(repo, repo_type="dataset"))
-    except (OSError, ValueError) as error:
-        raise BenchmarkError(
-            f"{name}: {root} cannot be downloaded ({error}); check the name, or set --root to a folder"
-        ) from error
+
+
+@contextmanager
+def _asking_hub(name: str, spec: str, problem: str, fix: str) -> Iterator[None]:
+    """Raise BenchmarkError for what is missing on the hub, and without a network: the errors of its libraries
+    derive from OSError and ValueError."""
+    with needs_extra("benchmarks", f"{name}: {HUB}{spec}"):
+        try:
+            yield
+        except (OSError, ValueError) as error:
+            raise BenchmarkError(f"{name}: {HUB}{spec} {problem} ({error}); {fix}") from error
 
 
 def _checked(record: Any) -> Mapping[str, Any]:

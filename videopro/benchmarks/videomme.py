@@ -16,6 +16,7 @@ from typing import Any
 
 from videopro.benchmarks.base import Item
 from videopro.benchmarks.fields import file_name, known_groups, text, texts, without_labels
+from videopro.benchmarks.hub import manifest
 from videopro.benchmarks.protocol import AnswerPrompt, Metric, Protocol
 from videopro.benchmarks.record_files import LocatedRecord, UnreadableRecord, read_records
 from videopro.benchmarks.registry import BenchmarkSpec
@@ -25,7 +26,9 @@ from videopro.errors import BenchmarkError
 from videopro.question import Question
 
 LENGTHS = ("short", "medium", "long")
-HUB_FILES = ("videomme/test-00000-of-00001.parquet", "test-00000-of-00001.parquet")
+MANIFEST = manifest("videomme")
+(_FILE,) = MANIFEST.paths("all", "questions")
+HUB_FILES = (_FILE, _FILE.rpartition("/")[2])
 FILES = (*HUB_FILES, "Video-MME.json", "output_test_template.json")
 VIDEO_FOLDERS = ("data", "videos", "video")
 SUBTITLE_FOLDERS = ("subtitle", "subtitles")
@@ -58,7 +61,7 @@ PROTOCOLS = (
 def read(source: Source, split: str) -> BenchmarkRecords:
     """The questions about videos of one duration group, or all."""
     records = BenchmarkRecords()
-    rows = _flat(source.rows(*FILES, hub=("videomme", "test")), partial(_youtube_ids, source))
+    rows = _flat(source.rows(*FILES, hub=MANIFEST.rows[split]), partial(_youtube_ids, source))
     records.read(rows, partial(_item, source=source, split=split))
     return records
 

@@ -51,7 +51,10 @@ def setting(
 
 
 def option(default: Any, help: str, **about: Any) -> Any:
-    """A dataclass field for a setting with this default; other arguments as in `setting`."""
+    """A dataclass field for a setting with this default; `dict` is an empty one. Other arguments as in
+    `setting`."""
+    if default is dict:
+        return field(default_factory=dict, metadata=setting(help, **about))
     return field(default=default, metadata=setting(help, **about))
 
 

@@ -65,13 +65,15 @@ def _files(folder: Path) -> Checks:
         questions = 11 * len(BENCHMARKS[name][1])
         yield f"{name} has {questions} questions", len(found.items) == questions
         yield f"the videos of {name} are unpacked", all(item.video.is_file() for item in found.items)
+    clues = folder / "data" / "cg_bench" / "cg_clue_videos"
+    yield "clips of CG-Bench's clues, which nobody asks about, are not unpacked", not clues.exists()
 
 
 def _transcript(folder: Path) -> Checks:
     """LVBench has no subtitles, so its video was heard; what is said in it is known."""
     (name,) = BENCHMARKS["lvbench"][1]
     lines = load_subtitles(folder / "videos" / f"{name}.srt").lines
-    heard = _heard(folder / "data" / "lvbench" / "all_videos" / "lv0.mp4").lines
+    heard = _heard(folder / "data" / "lvbench" / "videos" / "lv0.mp4").lines
     wrong, words = word_errors(*(" ".join(line.text for line in said) for said in (lines, heard)))
     yield f"LVBench's video is transcribed: {wrong} of {words} words wrong", wrong / words < MOST_WORDS_WRONG
 

@@ -1,16 +1,17 @@
-"""The videos and their questions as five benchmarks publish theirs: annotation files, and videos and
-subtitles in archives that have to be unpacked. The texts are the generator's own."""
+"""The videos and their questions as the hub has those of five benchmarks: annotation files, and videos and
+subtitles in archives, under the names that the manifest has. The texts are the generator's own."""
 
 import io
 import json
+import shutil
 import tarfile
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.support.benchmark_world import lvb, mme, write_json, write_parquet
 from tests.support.miniature.videos import DrawnVideo
-from videopro.benchmarks import Item
+from videopro.benchmarks import Item, manifest
 from videopro.question import LETTERS
 from videopro.video import load_subtitles
 
@@ -18,8 +19,8 @@ _ABILITIES = ("key information retrieval", "entity recognition", "temporal groun
 
 
 def write_cg_bench(root: Path, videos: Sequence[DrawnVideo]) -> None:
-    """`cgbench.json` with all questions, `cgbench_mini.json` with two of each video, videos in a zip that is
-    cut into pieces, subtitles in another."""
+    """`cgbench.json` with all questions, `cgbench_mini.json` with two of each video, videos in two zips,
+    subtitles in another, and one with clips of the clues, which nobody asks about."""
     records, mini = [], []
     for number, video in enumerate(videos):
         for place, item in enumerate(video.items):
@@ -31,15 +32,20 @@ def write_cg_bench(root: Path, videos: Sequence[DrawnVideo]) -> None:
             records.append({**about, **asked, **right, **clues, **kinds})
             if place in (4, 7):
                 mini.append(records[-1])
-    write_json(root / "cgbench.json", records)
-    write_json(root / "cgbench_mini.json", mini)
-    _pack(root / "video.zip", "cg_videos_720p/cg{}.mp4", [video.file for video in videos])
-    _cut(root / "video.zip", [root / f"video_chunk_{number}.zip" for number in (1, 2)])
-    _pack(root / "subtitles.zip", "cg_subtitles/cg{}.srt", [video.subtitles for video in videos])
+    for split, questions in (("full", records), ("mini", mini)):
+        write_json(root / _one("cg_bench", split, "questions"), questions)
+    chunks = root / _one("cg_bench", "full", "videos")
+    drawn = [video.file for video in videos]
+    for first, chunk in ((0, "01"), (len(videos) // 2, "02")):
+        part = dict(enumerate(drawn[first : None if first else len(videos) // 2], start=first))
+        _pack(chunks.with_name(chunks.name.replace("*", chunk)), "cg_videos_720p/cg{}.mp4", part)
+    _pack(root / "clue_video_chunk_01.zip", "cg_clue_videos/{}.mp4", {0: drawn[0]})
+    subtitles = {number: video.subtitles for number, video in enumerate(videos)}
+    _pack(root / _one("cg_bench", "full", "subtitles"), "cg_subtitles/cg{}.srt", subtitles)
 
 
 def write_lvbench(root: Path, videos: Sequence[DrawnVideo]) -> None:
-    """`video_info.meta.jsonl`, one video a line with all its questions, and a zip of videos. No subtitles."""
+    """`video_info.meta.jsonl`, one video a line with all its questions, and videos. No subtitles."""
     lines = []
     for number, video in enumerate(videos):
         questions = [
@@ -53,12 +59,16 @@ def write_lvbench(root: Path, videos: Sequence[DrawnVideo]) -> None:
             for place, item in enumerate(video.items)
         ]
         lines.append(json.dumps({"key": f"lv{number}", "type": "cartoon", "qa": questions, "video_info": {}}))
-    (root / "video_info.meta.jsonl").write_text("".join(f"{line}\n" for line in lines))
-    _pack(root / "all_videos.zip", "all_videos/lv{}.mp4", [video.file for video in videos])
+    (root / _one("lvbench", "test", "questions")).write_text("".join(f"{line}\n" for line in lines))
+    folder = (root / _one("lvbench", "test", "videos")).parent
+    folder.mkdir()
+    for number, video in enumerate(videos):
+        shutil.copy(video.file, folder / f"lv{number}.mp4")
 
 
 def write_videomme(root: Path, videos: Sequence[DrawnVideo]) -> None:
-    """The parquet file, a zip of videos and one of subtitles, as on the hub; every video is "long"."""
+    """The parquet file, zips of videos, of which the last has them, and one of subtitles; every video is
+    "long"."""
     rows = []
     for number, video in enumerate(videos):
         for place, item in enumerate(video.items):
@@ -66,15 +76,19 @@ def write_videomme(root: Path, videos: Sequence[DrawnVideo]) -> None:
             about = {"videoID": f"mme{number}", "question_id": f"{601 + number}-{place + 1}"}
             asked = {"question": item.question.text, "options": options}
             rows.append(mme(601 + number, "long", str(item.answer), **about, **asked))
-    write_parquet(root / "videomme" / "test-00000-of-00001.parquet", rows)
-    _pack(root / "videos_chunked_01.zip", "data/mme{}.mp4", [video.file for video in videos])
-    _pack(root / "subtitle.zip", "subtitle/mme{}.srt", [video.subtitles for video in videos])
+    write_parquet(root / _one("videomme", "long", "questions"), rows)
+    *others, last = manifest("videomme").paths("long", "videos")
+    for name in others:
+        _pack(root / name, "data/{}", {})
+    _pack(root / last, "data/mme{}.mp4", {number: video.file for number, video in enumerate(videos)})
+    subtitles = {number: video.subtitles for number, video in enumerate(videos)}
+    _pack(root / _one("videomme", "long", "subtitles"), "subtitle/mme{}.srt", subtitles)
 
 
 def write_longvideobench(root: Path, videos: Sequence[DrawnVideo]) -> None:
     """`lvb_val.json`, videos in a tar file that is cut into pieces, subtitles as JSON in another."""
     records = []
-    with tarfile.open(root / "subtitles.tar", "w") as tar:
+    with tarfile.open(root / _one("longvideobench", "val", "subtitles"), "w") as tar:
         for number, video in enumerate(videos):
             name = f"lvb{number}"
             lines = [
@@ -92,13 +106,16 @@ def write_longvideobench(root: Path, videos: Sequence[DrawnVideo]) -> None:
                 group, right = 600 if video.seconds > 60 else 60, LETTERS.index(str(item.answer))
                 given = {"id": f"{name}_{place}", **about, **length, **asked}
                 records.append(lvb(number, group, right, **given))
-    write_json(root / "lvb_val.json", records)
-    _pack(root / "videos.tar", "videos/lvb{}.mp4", [video.file for video in videos])
-    _cut(root / "videos.tar", [root / f"videos.tar.part.a{letter}" for letter in "ab"])
+    write_json(root / _one("longvideobench", "val", "questions"), records)
+    _pack(
+        root / "videos.tar", "videos/lvb{}.mp4", {number: video.file for number, video in enumerate(videos)}
+    )
+    _cut(root / "videos.tar", [root / name for name in manifest("longvideobench").paths("val", "videos")])
 
 
 def write_mlvu(root: Path, videos: Sequence[DrawnVideo]) -> None:
-    """The test set: questions with six options, their answers in another file, videos in a tar file."""
+    """The test set: questions with six options, their answers in another file, videos in a compressed tar
+    file that is cut into pieces."""
     questions, answers = [], []
     for number, video in enumerate(videos):
         for place, item in enumerate(video.items):
@@ -109,9 +126,14 @@ def write_mlvu(root: Path, videos: Sequence[DrawnVideo]) -> None:
             asked = {"question": item.question.text, "candidates": options, "question_type": kind}
             questions.append({**about, **asked})
             answers.append({"question_id": identifier, "answer": _right(item)})
-    write_json(root / "MLVU_Test" / "test_multi_choice_tasks.json", questions)
-    write_json(root / "test-ground-truth" / "test_mcq_gt.json", answers)
-    _pack(root / "MLVU_Test" / "video.tar", "video/mlvu{}.mp4", [video.file for video in videos])
+    write_json(root / _one("mlvu", "test", "questions"), questions)
+    write_json(root / _one("mlvu", "test", "answers"), answers)
+    pieces = [root / name for name in manifest("mlvu").paths("test", "videos")]
+    pieces[0].parent.mkdir()
+    _pack(
+        root / "video.tar.gz", "video/mlvu{}.mp4", {number: video.file for number, video in enumerate(videos)}
+    )
+    _cut(root / "video.tar.gz", pieces)
 
 
 def _right(item: Item) -> str:
@@ -130,16 +152,22 @@ def _clock(seconds: float, decimals: int = 0) -> str:
     return f"{int(seconds) // 60:02}:{int(seconds) % 60:02}"
 
 
-def _pack(path: Path, name: str, files: Sequence[Path]) -> None:
+def _one(benchmark: str, split: str, holds: str) -> str:
+    """The one path of the hub's that has these of a split."""
+    (path,) = manifest(benchmark).paths(split, holds)
+    return path
+
+
+def _pack(path: Path, name: str, files: Mapping[int, Path]) -> None:
     """An archive of files, whose names in it are numbered."""
-    if path.suffix == ".tar":
-        with tarfile.open(path, "w") as tar:
-            for number, file in enumerate(files):
-                tar.add(file, name.format(number))
-    else:
+    if path.suffix == ".zip":
         with zipfile.ZipFile(path, "w") as archive:
-            for number, file in enumerate(files):
+            for number, file in files.items():
                 archive.write(file, name.format(number))
+    else:
+        with tarfile.open(path, "w:gz" if path.suffix == ".gz" else "w") as tar:
+            for number, file in files.items():
+                tar.add(file, name.format(number))
 
 
 def _cut(path: Path, pieces: Sequence[Path]) -> None:

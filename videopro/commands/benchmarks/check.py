@@ -5,7 +5,7 @@ file opens.
 from __future__ import annotations
 
 import math
-import subprocess
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,17 +15,18 @@ from pathlib import Path
 from videopro.benchmarks import (
     BENCHMARKS,
     NO_OPTION,
-    UNPACKING,
     Archive,
     Benchmark,
     Issue,
     Item,
     downloaded,
+    manifest,
     packed,
+    unpack,
 )
 from videopro.cli import option, setting
 from videopro.commands.infer_settings import BenchmarkSettings, load_benchmark
-from videopro.errors import BenchmarkError, SubtitleError, VideoError, cannot_write, first_of
+from videopro.errors import BenchmarkError, SubtitleError, VideoError, first_of
 from videopro.traces.scoring import GROUP_SEPARATOR
 from videopro.video import (
     Video,
@@ -62,9 +63,14 @@ class CheckConfig(BenchmarkSettings):
         "open every existing video and subtitle file, and decode the frames of a direct answer",
     )
     unpack: bool = option(False, "unpack archives with missing files first")
+    remove_archives: bool = option(
+        False, "with --unpack: delete each archive, or piece of one, when its files are unpacked"
+    )
 
     def __post_init__(self) -> None:
         check_nearest_intact(self.nearest_intact)
+        if self.remove_archives and not self.unpack:
+            raise BenchmarkError("--remove-archives: has no effect without --unpack; add it")
 
 
 @dataclass
@@ -92,7 +98,8 @@ def check(config: CheckConfig) -> CheckReport:
     be unpacked."""
     if config.unpack:
         for archive in _without_subtitles(config).archives:
-            _unpack(archive)
+            print(f"unpacking {archive} into {archive.target}", flush=True)
+            unpack(archive, remove=config.remove_archives)
     try:
         return _checked(config)
     except BenchmarkError as error:
@@ -100,7 +107,7 @@ def check(config: CheckConfig) -> CheckReport:
         archives = [each for each in _without_subtitles(config).archives if each.has_subtitles]
         if not archives:
             raise
-        raise BenchmarkError(f"{error}; unpack {archives[0].name}: {archives[0].command}") from error
+        raise BenchmarkError(f"{error}; unpack {archives[0].name}: {_command(config)}") from error
 
 
 def _without_subtitles(config: CheckConfig) -> CheckReport:
@@ -150,9 +157,8 @@ def _checked(config: CheckConfig) -> CheckReport:
     no_subtitles = bool(lost) or (protocol.subtitles != "none" and not listed)
     report.archives = list(_archives(config, benchmark.items, missing, needs_subtitles=no_subtitles))
     if report.archives:
-        report.lines.append("archives not unpacked yet; unpack them with")
-        report.lines += [f"  {archive.command}" for archive in report.archives]
-        report.is_complete &= not any(archive.is_begun for archive in report.archives)
+        report.lines.append(f"archives not unpacked yet; run {_command(config)}")
+        report.lines += [f"  {archive}" for archive in report.archives]
     _report_opened(report, config, benchmark, opened, lost)
     for kind in protocol.groups:
         names = (item.groups.get(kind, "(none)").split(GROUP_SEPARATOR) for item in benchmark.items)
@@ -267,44 +273,30 @@ def _beyond(items: Sequence[Item], durations: Mapping[str, float]) -> Iterator[I
 # ---- archives ----------------------------------------------------------------------------------------------
 
 
-def _unpack(archive: Archive) -> None:
-    if archive.name.endswith(".pkl"):
-        raise BenchmarkError(
-            f"{archive.name}: not unpacked, because loading a pickle can run any code; "
-            f"if you trust its source, run {archive.command}"
-        )
-    print(archive.command, flush=True)
-    try:
-        archive.marker.touch()
-    except OSError as error:
-        raise BenchmarkError(cannot_write(archive.marker, error)) from error
-    # As a shell reads it: pieces of an archive are joined by a pipe. unzip asks whether to continue when the
-    # disk is full, and 7z whether to overwrite a file: nobody may be there to answer.
-    done = subprocess.run(archive.command, shell=True, stdin=subprocess.DEVNULL)
-    if done.returncode:
-        raise BenchmarkError(
-            f"{archive.name}: cannot be unpacked (status {done.returncode}); free disk "
-            f"space, download it again, or unpack it with {archive.command}"
-        )
-    archive.marker.unlink(missing_ok=True)
+def _command(config: CheckConfig) -> str:
+    """The command that unpacks the archives."""
+    given = {"--split": config.split, "--protocol": config.protocol, "--root": config.root}
+    flags = [word for flag, value in given.items() if value for word in (flag, str(value))]
+    return shlex.join(["videopro", "benchmarks", "check", config.benchmark, *flags, "--unpack"])
 
 
 def _archives(
     config: CheckConfig, items: Sequence[Item], missing: Sequence[str], *, needs_subtitles: bool
 ) -> Iterator[Archive]:
-    """The archives in the benchmark's folder that contain missing files, or whose unpacking was interrupted:
-    their last file exists but is truncated."""
+    """The archives in the benchmark's folder that contain missing files; all of them if they are to be
+    removed."""
     if config.root is None:
         return
     root = downloaded(config.root, config.benchmark)
     root = root if root.is_dir() else root.parent
-    if not missing and not needs_subtitles and not any(root.rglob(f"*{UNPACKING}")):
+    if not (missing or needs_subtitles or config.remove_archives):
         return
     lost = set(missing)
     video = next((item.video for item in items if item.video_key in lost), items[0].video)
     folders = BENCHMARKS[config.benchmark].subtitle_folders
-    for archive in packed(root, video.parent, root / folders[0] if folders else None):
-        if missing or archive.is_begun or (needs_subtitles and archive.has_subtitles):
+    hub, kept = manifest(config.benchmark), config.remove_archives
+    for archive in packed(root, video.parent, root / folders[0] if folders else None, hub, kept=kept):
+        if missing or kept or (needs_subtitles and archive.has_subtitles):
             yield archive
 
 

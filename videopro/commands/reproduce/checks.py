@@ -7,9 +7,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 
-from videopro.cli import Need, cache_root, check_key, check_needs, folder_problem, install, is_installed
+from huggingface_hub import constants
+
+from videopro.benchmarks import manifest
+from videopro.cli import (
+    Need,
+    cache_root,
+    check_key,
+    check_needs,
+    folder_problem,
+    install,
+    is_here,
+    is_installed,
+)
 from videopro.commands.doctor import Finding, State, size
-from videopro.commands.reproduce.estimates import Size
+from videopro.commands.reproduce.hub import access, bytes_of, models, room
 from videopro.commands.reproduce.road import Road
 from videopro.commands.reproduce.stages import Stage
 from videopro.errors import ConfigError
@@ -34,19 +46,19 @@ _SPACE = 28e9
 """Bytes that a reproduction at the size of 8B writes into its output: checkpoints of two trainings with
 optimizer states (about 5 GB each), a merged checkpoint (17.5 GB)."""
 _CACHED = 12e9
-"""Bytes that it writes into the cache, excluding videos and downloads: decoded frames (9.6 MB for each of
-CG-Bench's 1,219 videos)."""
+"""Bytes that it writes into its cache: decoded frames (9.6 MB for each of CG-Bench's 1,219 videos)."""
 
 
-def examine(road: Road, stages: Sequence[Stage], sizes: Mapping[str, Size | None]) -> list[Finding]:
+def examine(road: Road, stages: Sequence[Stage]) -> list[Finding]:
     """What these stages need, and whether it is there."""
     kinds = {stage.kind for stage in stages}
     return [
         *_packages(kinds, road),
         *_gpus(road, kinds),
-        *_disk(road),
+        *_disk(road, stages),
         *_models(road, kinds),
-        *_data(road, kinds, sizes),
+        *_gates(road, stages),
+        *_data(road, kinds),
         *_rows(road, kinds),
     ]
 
@@ -56,10 +68,9 @@ def _packages(kinds: set[str], road: Road) -> Iterator[Finding]:
     if road.config.accelerate.startswith("zero"):
         packages["deepspeed", "deepspeed"] = None
     for extra, package in packages:
-        if is_installed(package):
-            yield Finding("packages", package, "ok", metadata.version(package))
-        else:
-            yield Finding("packages", package, "broken", install(extra))
+        there = is_installed(package)
+        text = metadata.version(package) if there else install(extra)
+        yield Finding("packages", package, "ok" if there else "broken", text)
 
 
 def _gpus(road: Road, kinds: set[str]) -> Iterator[Finding]:
@@ -83,20 +94,13 @@ def _models(road: Road, kinds: set[str]) -> Iterator[Finding]:
         needs += road.module_needs()
     else:
         needs += road.module_needs([part for part, kind in _PREPARED if kind in kinds])
-    if "synthesize" in kinds and road.config.has_teacher:
-        needs += _teacher(road)
+    teacher = road.synthesis_settings() if "synthesize" in kinds and road.config.has_teacher else {}
+    if str(teacher.get("teacher", "")).startswith("api:"):
+        needs += planner_needs(teacher["teacher"], teacher.get("api_key_env"))
     for need in dict.fromkeys(needs):
         problem = _problem(need).removeprefix(f"{need.subject}: ")
         state: State = "broken" if problem else "ok"
         yield Finding("models", need.subject, state, problem or need.hub or "found")
-
-
-def _teacher(road: Road) -> list[Need]:
-    settings = road.synthesis_settings()
-    teacher = str(settings.get("teacher", ""))
-    if not teacher.startswith("api:"):
-        return []
-    return list(planner_needs(teacher, settings.get("api_key_env")))
 
 
 def _problem(need: Need) -> str:
@@ -109,24 +113,34 @@ def _problem(need: Need) -> str:
     return ""
 
 
-def _data(road: Road, kinds: set[str], sizes: Mapping[str, Size | None]) -> Iterator[Finding]:
+def _gates(road: Road, stages: Sequence[Stage]) -> Iterator[Finding]:
+    """Whether the hub gives the files of gated repositories to this machine."""
+    waiting = {stage.name for stage in stages}
+    for part in road.benchmarks():
+        for repository in part.repositories if f"download-{part.folder}" in waiting else ():
+            if repository.gate is not None:
+                yield Finding("data", repository.name, *access(repository))
+
+
+def _data(road: Road, kinds: set[str]) -> Iterator[Finding]:
     if not kinds & {"check", "transcribe", "index", "synthesize", "prompts", "infer"}:
         return
     for part in road.benchmarks():
-        root, size = road.root(part), sizes.get(part.folder)
-        comes = "download" in kinds and road.is_downloaded(part.folder)
+        root, size = road.root(part), road.sizes[part.folder]
+        comes = "download" in kinds and road.is_downloaded(part)
         state: State
         if root.is_dir() and size is not None and size.is_counted:
             state, text = "ok", f"{root}: {size.questions:,} questions"
             if size.unanswered:
-                # MLVU's answers are in another repository than its questions.
                 state = "wrong"
-                text += f", {size.unanswered:,} of them without an answer; add the file of answers"
+                answers = " or ".join(manifest(part.name).paths(part.split, "answers")) or "the answers"
+                text += f", {size.unanswered:,} of them without an answer; add {answers}"
         elif root.is_dir():
             check = f"videopro benchmarks check {part.name} --split {part.split} --root {root}"
             state, text = "wrong" if comes else "broken", f"{root}: its questions cannot be read; run {check}"
         elif comes:
-            state, text = "missing", f"{root}: to be downloaded from {road.config.downloads[part.folder]}"
+            names = ", ".join(repository.name for repository in part.repositories)
+            state, text = "missing", f"{root}: to be downloaded from {names}"
         else:
             state, text = "broken", f"{root}: does not exist; put the official files there"
         yield Finding("data", f"{part.folder} {part.split}", state, text)
@@ -157,22 +171,42 @@ def _rows_of(file: Path) -> tuple[State, str]:
     return "broken" if len(missing) == len(videos) else "wrong", f"{file}: {text}"
 
 
-def _disk(road: Road) -> Iterator[Finding]:
-    cache = cache_root()
-    if _device(road.output) == _device(cache):
-        yield _free("disk", road.output, _SPACE + _CACHED, road)
-    else:
-        yield _free("disk", road.output, _SPACE, road)
-        yield _free("disk of the cache", cache, _CACHED, road)
+def _disk(road: Road, stages: Sequence[Stage]) -> Iterator[Finding]:
+    """Whether each disk has room at the peak for what comes to what is there."""
+    waiting = {stage.name for stage in stages}
+    rooms = [(f"download-{part.folder}", *room(road, part)) for part in road.benchmarks()]
+    data = sum(downloaded for name, downloaded, _ in rooms if name in waiting)
+    if "check" in waiting:
+        # One archive after another is unpacked.
+        most = max if road.config.remove_archives else sum
+        data += most([0.0, *(added for _, _, added in rooms)])
+    folders = {
+        "disk": (road.output, _SPACE if road.gpus else 0.0, "outputs"),
+        "disk of the cache": (cache_root(), _CACHED if road.gpus else 0.0, "the cache"),
+        "disk of the data": (road.config.data, data, "benchmarks"),
+        "disk of the models": (
+            Path(constants.HF_HUB_CACHE),
+            bytes_of(each for each in models(road) if not is_here(each.name)),
+            "models",
+        ),
+    }
+    shared: dict[int, list[str]] = {}
+    for name, (folder, needed, _) in folders.items():
+        if needed or name == "disk":
+            shared.setdefault(_device(folder), []).append(name)
+    for names in shared.values():
+        needs = [folders[name] for name in names if folders[name][1]]
+        yield _free(names[0], folders[names[0]][0], {what: needed for _, needed, what in needs})
 
 
-def _free(name: str, folder: Path, needed: float, road: Road) -> Finding:
+def _free(name: str, folder: Path, needs: Mapping[str, float]) -> Finding:
     if problem := folder_problem(folder):
         return Finding("machine", name, "broken", problem)
-    free = shutil.disk_usage(_existing(folder)).free
-    state: State = "ok" if free > needed or not road.gpus else "wrong"
-    about = f"; with an 8B model, about {size(needed)} are written, plus downloads" if road.gpus else ""
-    return Finding("machine", name, state, f"{folder}: {size(free)} free{about}")
+    free, needed = shutil.disk_usage(_existing(folder)).free, sum(needs.values())
+    parts = ", ".join(f"{size(needed)} for {what}" for what, needed in needs.items())
+    text = f"; {size(needed)} needed at the peak ({parts})" if needs else ""
+    state: State = "ok" if free > needed else "wrong"
+    return Finding("machine", name, state, f"{folder}: {size(free)} free{text}")
 
 
 def _device(folder: Path) -> int:

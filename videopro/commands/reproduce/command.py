@@ -4,6 +4,7 @@
     videopro reproduce --config paper --output runs/paper
     videopro reproduce --config paper --output runs/paper --only sft
     videopro reproduce --config paper --output runs/release --sft-adapter USER/ADAPTER --grpo none
+    videopro reproduce --config paper --check-manifest
 
 It first shows what is missing, the stages and their cost, and asks for confirmation. Re-run the same command
 to resume.
@@ -14,19 +15,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from rich.console import Console
-
 from videopro.cli import CommandLine, exit_status
 from videopro.commands.doctor import show, visible_gpus
 from videopro.commands.reproduce.checks import examine
-from videopro.commands.reproduce.estimates import estimates, size_of
+from videopro.commands.reproduce.estimates import estimates
 from videopro.commands.reproduce.expected import expected_of_synthesis
+from videopro.commands.reproduce.hub import compare
 from videopro.commands.reproduce.order import stages_of
 from videopro.commands.reproduce.plan import show_plan
 from videopro.commands.reproduce.road import Road
 from videopro.commands.reproduce.running import Record, check_same, run_stages
-from videopro.commands.reproduce.settings import STAGES, ReproduceConfig
-from videopro.commands.reproduce.stages import Stage
+from videopro.commands.reproduce.settings import ReproduceConfig
+from videopro.commands.reproduce.stages import STAGES, Stage
 from videopro.errors import ConfigError
 from videopro.storage import sole_writer
 
@@ -44,17 +44,19 @@ def main(argv: Sequence[str] | None = None) -> int:
 def reproduce(config: ReproduceConfig) -> None:
     """Show the plan, ask, and run the stages. Raises VideoProError."""
     road = Road(config, visible_gpus())
+    if config.check_manifest:
+        compare(road)
+        return
     stages = selected(stages_of(road), config)
     record = Record(config.output)
-    sizes = {part.folder: size_of(part, road.root(part)) for part in road.benchmarks()}
-    sizes |= {part.folder: size_of(part, None) for part in road.tested if not part.has_files}
-    findings = examine(road, [stage for stage in stages if not record.is_done(stage)], sizes)
+    left = [stage for stage in stages if not record.is_done(stage)]
+    findings = examine(road, left)
     show(findings)
-    expected = expected_of_synthesis(road, [stage for stage in stages if not record.is_done(stage)], sizes)
-    takes = estimates(road, stages, sizes, expected.rows if expected is not None else {})
+    expected = expected_of_synthesis(road, left)
+    takes = estimates(road, stages, expected.rows if expected is not None else {})
     if expected is not None:
         takes["synthesize"] = expected.takes
-    show_plan(stages, takes, record, road.gpus, Console())
+    show_plan(stages, takes, record, road.gpus)
     broken = [each for each in findings if each.state == "broken"]
     if broken:
         names = "; ".join(each.name for each in broken)

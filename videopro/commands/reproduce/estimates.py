@@ -11,11 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from videopro import benchmarks
-from videopro.commands.reproduce.parts import Part
+from videopro.commands.doctor import size
+from videopro.commands.reproduce.hub import bytes_of, models
 from videopro.commands.reproduce.road import Road
 from videopro.commands.reproduce.stages import Stage
-from videopro.errors import VideoProError
 
 MEASURED = "measured on one H100, random weights of Qwen3-VL-8B"
 PAPER = "the larger runtime in the paper's Table 2, which does not name the machine"
@@ -34,31 +33,6 @@ PAPER_ROWS = {"sft": 5_000, "grpo": 10_000}
 
 
 @dataclass(frozen=True)
-class Size:
-    """How large a benchmark is."""
-
-    questions: int
-    videos: int
-    hours: float
-    """Of video."""
-    is_counted: bool
-    """Whether its questions were counted in local files."""
-    unanswered: int = 0
-    """Counted questions without an answer."""
-
-
-PUBLISHED = {
-    ("cg_bench", "full"): Size(12_129, 1_219, 550, False),
-    ("lvbench", "test"): Size(1_549, 103, 117, False),
-    ("videomme", "long"): Size(900, 300, 206, False),
-    ("longvideobench", "val"): Size(1_337, 753, 99, False),
-    ("mlvu", "test"): Size(502, 502, 130, False),
-}
-"""Sizes according to the benchmarks' papers and repositories. Hours are videos times their mean length. Only
-the questions of MLVU's test set are published: its videos and hours are upper bounds."""
-
-
-@dataclass(frozen=True)
 class Estimate:
     """What a stage takes. None: not estimated."""
 
@@ -70,33 +44,20 @@ class Estimate:
     """The source of the rate."""
 
 
-def size_of(part: Part, root: Path | None) -> Size | None:
-    """The size of a benchmark: counted in its files, else as published; None if neither is known."""
-    published = PUBLISHED.get((part.name, part.split))
-    try:
-        loaded = benchmarks.load(part.name, split=part.split, root=root, protocol=part.protocol)
-    except VideoProError:
-        return published
-    videos = len({item.video_key for item in loaded.items})
-    hours = published.hours * videos / published.videos if published is not None else 0.0
-    unanswered = sum(item.answer is None and not item.question.is_open for item in loaded.items)
-    return Size(len(loaded.items), videos, hours, True, unanswered)
+def estimates(road: Road, stages: Sequence[Stage], rows: Mapping[str, int]) -> dict[str, Estimate]:
+    """The estimate for each stage, by its name. `rows`: the expected rows of a synthesis for "sft" and
+    "grpo", if known."""
+    return {stage.name: _estimate(road, stage, rows) for stage in stages}
 
 
-def estimates(
-    road: Road, stages: Sequence[Stage], sizes: Mapping[str, Size | None], rows: Mapping[str, int]
-) -> dict[str, Estimate]:
-    """The estimate for each stage, by its name. `sizes`: of each benchmark, by its folder; `rows`: the
-    expected rows of a synthesis for "sft" and "grpo", if known."""
-    return {stage.name: _estimate(road, stage, sizes, rows) for stage in stages}
-
-
-def _estimate(
-    road: Road, stage: Stage, sizes: Mapping[str, Size | None], rows: Mapping[str, int]
-) -> Estimate:
-    benchmarks = [size for part in road.benchmarks() if (size := sizes.get(part.folder)) is not None]
-    hours = sum(size.hours for size in benchmarks)
+def _estimate(road: Road, stage: Stage, rows: Mapping[str, int]) -> Estimate:
+    counted = [road.sizes[part.folder] for part in road.benchmarks()]
+    hours = sum(each.hours for each in counted if each is not None)
     on_gpu = road.gpus > 0
+    if stage.kind == "download":
+        _, _, folder = stage.name.partition("-")
+        asked = {part.folder: part.repositories for part in road.benchmarks()}.get(folder, models(road))
+        return Estimate(size(bytes_of(asked)))
     if stage.kind == "transcribe":
         return Estimate(f"at most {hours:,.0f} h of video")
     if stage.kind == "index":
@@ -105,7 +66,7 @@ def _estimate(
     if stage.kind in ("sft", "grpo"):
         return _training(road, stage, rows.get(stage.kind), on_gpu)
     if stage.kind == "infer":
-        return _answering(road, stage, sizes, on_gpu)
+        return _answering(road, stage, on_gpu)
     return Estimate()
 
 
@@ -139,18 +100,18 @@ def _training(road: Road, stage: Stage, expected: int | None, on_gpu: bool) -> E
     return Estimate(works_on, seconds / 3600 if on_gpu else None, basis=MEASURED)
 
 
-def _answering(road: Road, stage: Stage, sizes: Mapping[str, Size | None], on_gpu: bool) -> Estimate:
+def _answering(road: Road, stage: Stage, on_gpu: bool) -> Estimate:
     questions, unknown, method = 0, [], "native"
     for command in stage.commands:
         settings = command.settings or {}
         method = str(settings["method"])
         folder = Path(str(settings["output"])).name
-        size, limit = sizes.get(folder), road.config.limit
-        if size is None:
+        counted, limit = road.sizes.get(folder), road.config.limit
+        if counted is None:
             unknown.append(folder)
             continue
-        limited = size.questions if limit is None else limit * size.questions if limit < 1 else limit
-        questions += int(min(size.questions, limited))
+        limited = counted.questions if limit is None else limit * counted.questions if limit < 1 else limit
+        questions += int(min(counted.questions, limited))
     works_on = f"{questions:,} questions" + (f", plus {', '.join(unknown)}" if unknown else "")
     seconds = questions * RUNTIMES[method]
     return Estimate(works_on, seconds / 3600 if on_gpu else None, basis=PAPER)

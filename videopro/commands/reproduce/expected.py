@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from videopro.cli import build_settings
-from videopro.commands.reproduce.estimates import Estimate, Size
+from videopro.commands.reproduce.estimates import Estimate
 from videopro.commands.reproduce.road import Road
 from videopro.commands.reproduce.stages import Stage
 from videopro.data_synthesis import run as synthesis
@@ -14,21 +15,16 @@ from videopro.data_synthesis.settings import SynthesisConfig
 from videopro.errors import ConfigError
 
 
-@dataclass(frozen=True)
-class Expected:
-    """The expected cost and output of a synthesis."""
+class Expected(NamedTuple):
+    """The expected cost of a synthesis, and its rows for "sft" and "grpo"."""
 
     takes: Estimate
     rows: Mapping[str, int]
-    """For "sft" and "grpo"."""
 
 
-def expected_of_synthesis(
-    road: Road, stages: Sequence[Stage], sizes: Mapping[str, Size | None]
-) -> Expected | None:
+def expected_of_synthesis(road: Road, stages: Sequence[Stage]) -> Expected | None:
     """The expected cost and output of the stage `synthesize`, after printing its plan; None if it is not
-    among the stages, or its annotations are not downloaded yet. `sizes`: of each benchmark, by its
-    folder.
+    among the stages, or its annotations are not downloaded yet.
 
     Raises ConfigError for invalid settings, and if it would give no rows for a training that follows, before
     the teacher is paid.
@@ -40,7 +36,7 @@ def expected_of_synthesis(
     for part in road.benchmarks():
         is_read = part.name == config.source or road.excluded(part) in settings.exclude
         # Still to be downloaded, or only partly: what is missing is named among the findings.
-        if is_read and not getattr(sizes.get(part.folder), "is_counted", False):
+        if is_read and not getattr(road.sizes[part.folder], "is_counted", False):
             return None
     plan = synthesis.run(replace(settings, plan=True))
     rows = {name: int(plan["rows"][name]["rows"]) for name in ("sft", "grpo")}

@@ -1,12 +1,25 @@
-"""The benchmarks of a reproduction, each with its settings."""
+"""The benchmarks of a reproduction, each with its settings and its size."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from videopro.benchmarks import BENCHMARKS, PRESETS
-from videopro.errors import ConfigError
+from videopro.benchmarks import BENCHMARKS, PRESETS, Repository, SplitSize, load, manifest
+from videopro.errors import ConfigError, VideoProError
+
+
+@dataclass(frozen=True)
+class Size(SplitSize):
+    """How large a benchmark is, here or as published."""
+
+    is_counted: bool = False
+    """Whether its questions were counted in local files."""
+    unanswered: int = 0
+    """Counted questions without an answer."""
+    found: int = 0
+    """Videos that are there."""
 
 
 @dataclass(frozen=True)
@@ -28,10 +41,28 @@ class Part:
         """Its subfolder in the data folder and in a run folder."""
         return BENCHMARKS[self.name].name
 
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """The flags for its split, and for its protocol if it is not the default."""
+        return ("--split", self.split, *(("--protocol", self.protocol) if self.protocol else ()))
 
-def protocol(part: Part) -> tuple[str, ...]:
-    """The flag for a benchmark's protocol, if it is not the default."""
-    return ("--protocol", part.protocol) if part.protocol else ()
+    @property
+    def repositories(self) -> list[Repository]:
+        """Those of the hub that have its files."""
+        return manifest(self.name).of(self.split)
+
+    def size(self, root: Path | None) -> Size | None:
+        """Its size: counted in its files, else as published; None if neither is known."""
+        published = manifest(self.name).sizes.get(self.split)
+        try:
+            items = load(self.name, split=self.split, root=root, protocol=self.protocol).items
+        except VideoProError:
+            return Size(published.questions, published.videos, published.hours) if published else None
+        videos = {item.video_key: item.video for item in items}
+        hours = published.hours * len(videos) / published.videos if published else 0.0
+        unanswered = sum(item.answer is None and not item.question.is_open for item in items)
+        found = sum(video.exists() for video in videos.values())
+        return Size(len(items), len(videos), hours, True, unanswered, found)
 
 
 def parts_of(names: Sequence[str]) -> list[Part]:

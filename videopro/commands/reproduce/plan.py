@@ -13,14 +13,9 @@ from videopro.commands.reproduce.running import Record
 from videopro.commands.reproduce.stages import Stage, shown
 
 
-def show_plan(
-    stages: Sequence[Stage],
-    estimates: Mapping[str, Estimate],
-    record: Record,
-    gpus: int,
-    console: Console,
-) -> None:
+def show_plan(stages: Sequence[Stage], estimates: Mapping[str, Estimate], record: Record, gpus: int) -> None:
     """Print the stages with the cost of each, and the commands."""
+    console = Console()
     table = Table(title="stages", title_justify="left", caption_justify="left")
     for name in ("stage", "works on"):
         table.add_column(name, overflow="fold")

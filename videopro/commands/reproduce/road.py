@@ -5,15 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from videopro.backbones import model_needs, read_spec
 from videopro.benchmarks import BENCHMARKS
 from videopro.cli import Need, config_file, read_yaml
-from videopro.commands.reproduce.parts import Part, parts_of
+from videopro.commands.reproduce.parts import Part, Size, parts_of
 from videopro.commands.reproduce.settings import ReproduceConfig
-from videopro.commands.reproduce.stages import Command
+from videopro.commands.reproduce.stages import STAGES, Command, Stage
 from videopro.data_synthesis.settings import SynthesisConfig
 from videopro.errors import ConfigError
 from videopro.modules import PAPER, WHISPER, part_needs, resolve_speech
@@ -45,31 +46,24 @@ class Road:
     @property
     def after_sft(self) -> str:
         """The adapter after SFT; "" if there is none."""
-        config = self.config
-        if config.sft_adapter:
-            return config.sft_adapter
-        return str(self.output / "sft") if config.trains_sft else ""
+        return self.config.sft_adapter or (str(self.output / "sft") if self.config.trains_sft else "")
+
+    @property
+    def has_both(self) -> bool:
+        """Whether there are an adapter after SFT and one after GRPO."""
+        return bool(self.after_grpo and self.after_sft)
 
     @property
     def after_grpo(self) -> str:
         """The adapter after GRPO; "" if there is none."""
-        config = self.config
-        if config.grpo_adapter:
-            return config.grpo_adapter
-        return str(self.output / "grpo") if config.trains_grpo else ""
+        return self.config.grpo_adapter or (str(self.output / "grpo") if self.config.trains_grpo else "")
 
     def benchmarks(self) -> list[Part]:
         """Every benchmark whose files are needed."""
-        parts = list(self.tested)
+        source, tested = self.config.source, [part.name for part in self.tested]
         asks = self.config.makes_sft_rows or self.config.makes_grpo_rows
-        if asks and self.config.source not in [part.name for part in parts]:
-            parts.insert(0, Part(self.config.source, BENCHMARKS[self.config.source].splits[0], "", None))
-        return [part for part in parts if part.has_files]
-
-    def tested_files(self) -> list[Part]:
-        """The benchmarks for evaluation, except the one used for training, whose own questions are held
-        out."""
-        return [part for part in self.tested if part.has_files and part.name != self.config.source]
+        added = parts_of([source]) if asks and source not in tested else []
+        return [part for part in (*added, *self.tested) if part.has_files]
 
     def root(self, part: Part) -> Path:
         """The folder of a benchmark's files."""
@@ -79,12 +73,12 @@ class Road:
         """A benchmark whose videos are excluded from training, in the form of a synthesis's `exclude`."""
         return f"{part.name}/{part.split}:{self.root(part)}"
 
-    @property
-    def encoder(self) -> str:
-        """The encoder of clips, as settings of the modules name it; "" if none is named."""
+    def modules(self) -> dict[str, str]:
+        """The models behind the modules by part, as settings name them; parts that none names are left
+        out."""
         modules = self.config.modules
-        usual = PAPER["encoder"] if modules.get("preset") == "paper" else ""
-        return str(modules.get("encoder", usual))
+        named = {**(PAPER if modules.get("preset") == "paper" else {}), **modules, "speech": self.speech}
+        return {part: str(named[part]) for part in PAPER if named.get(part)}
 
     @property
     def speech(self) -> str:
@@ -106,20 +100,23 @@ class Road:
 
     def module_needs(self, parts: Collection[str] = tuple(PAPER)) -> list[Need]:
         """Needs of the models behind these module parts."""
-        modules = self.config.modules
-        named = {**(PAPER if modules.get("preset") == "paper" else {}), **modules, "speech": self.speech}
         # A tracker that links the detector's boxes is not a separate model.
         return part_needs(
-            {part: str(named[part]) for part in parts if named.get(part, "detector") != "detector"}
+            {part: name for part, name in self.modules().items() if part in parts and name != "detector"}
         )
 
-    def is_downloaded(self, benchmark: str) -> bool:
-        """Whether a benchmark's files are downloaded from the hub rather than put there by hand.
-        `benchmark`: its folder."""
-        folder = self.config.data / benchmark
-        return benchmark in self.config.downloads and (
+    def is_downloaded(self, part: Part) -> bool:
+        """Whether a benchmark's files are downloaded from the hub rather than put there by hand."""
+        folder = self.root(part)
+        return bool(part.repositories) and (
             not folder.exists() or (folder / ".cache" / "huggingface").exists()
         )
+
+    @cached_property
+    def sizes(self) -> dict[str, Size | None]:
+        """How large each benchmark is, by its folder."""
+        parts = dict.fromkeys([*self.benchmarks(), *self.tested])
+        return {part.folder: part.size(self.root(part) if part.has_files else None) for part in parts}
 
     def planner_writes(self, kind: str) -> str:
         """The stage in which a planner, not a teacher, makes the rows for a training; "" if there is none."""
@@ -147,8 +144,10 @@ class Road:
             "backbone": {**base.get("backbone", {}), **config.backbone},
             **config.modules,
             **self._programs({**base, **config.synthesize}),
-            # A video that any of the benchmarks tests on teaches nothing.
-            "exclude": [self.excluded(part) for part in self.tested_files()],
+            # A video that a benchmark tests on teaches nothing; of the source, its questions are held out.
+            "exclude": [
+                self.excluded(part) for part in self.tested if part.has_files and part.name != config.source
+            ],
             **config.synthesize,
             "output": str(self.output / "synthesis"),
         }
@@ -174,7 +173,7 @@ class Road:
         return {}
 
     def infer_settings(
-        self, part: Part, method: str, adapter: str, options: Mapping[str, Any]
+        self, part: Part, method: str, adapter: str, options: Mapping[str, Any], output: Path
     ) -> dict[str, Any]:
         """The settings of `videopro infer` for a method on a benchmark."""
         config = self.config
@@ -196,7 +195,15 @@ class Road:
             "options": {} if method == "native" else for_programs,
             **({"limit": config.limit} if config.limit is not None else {}),
             **further,
+            "output": str(output),
         }
+
+    def stage(self, name: str, *commands: Command, **more: Any) -> Stage:
+        """A stage with these commands, as stages.yaml describes it; `more` is about this reproduction."""
+        row = STAGES[name.partition("-")[0]]
+        writes = tuple(self.output / path for path in row.get("writes", ()))
+        given = {"does": row.get("does"), "after": tuple(row.get("after", ())), "writes": writes, **more}
+        return Stage(name, commands=commands, **given)
 
     def placed(self, command: Command) -> Command:
         """The command with only the selected GPUs visible: an engine starts on each GPU that it sees, and

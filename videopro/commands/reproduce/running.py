@@ -110,7 +110,8 @@ def run_stages(stages: Sequence[Stage], folder: Path) -> None:
         began = time.monotonic()
         _write_settings(stage)
         (folder / "logs").mkdir(parents=True, exist_ok=True)
-        logs = [folder / "logs" / f"{stage.name}{_suffix(i, stage)}.log" for i in range(len(stage.commands))]
+        ends = [f"-{number + 1}" for number in range(len(stage.commands))]
+        logs = [folder / "logs" / f"{stage.name}{end}.log" for end in (ends if len(ends) > 1 else [""])]
         started = 0
         failures: list[tuple[Path, RunError]] = []
         for commands in stage.waves():
@@ -142,10 +143,6 @@ def _way_on(stage: Stage, rest: Sequence[Stage]) -> str:
     if stage.writes or not later:
         return ""
     return f"; to continue without the missing files, add --start {later}"
-
-
-def _suffix(number: int, stage: Stage) -> str:
-    return f"-{number + 1}" if len(stage.commands) > 1 else ""
 
 
 def _write_settings(stage: Stage) -> None:

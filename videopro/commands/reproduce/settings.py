@@ -3,39 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from videopro.cli import check_least, option, setting
+from videopro.commands.reproduce.stages import STAGES
 from videopro.errors import ConfigError
-
-STAGES = (
-    "download",
-    "check",
-    "transcribe",
-    "index",
-    "synthesize",
-    "rejection",
-    "sft",
-    "prompts",
-    "grpo",
-    "merge",
-    "infer",
-    "report",
-)
-"""The kinds of stages, in their order. Those of `infer` are several, `infer-native` and the like."""
 
 NONE = "none"
 """In place of a config: leave that out."""
 
 TABLES = ("1", "2", "3", "4", "5", "figures")
 
-_FILES, _DATA, _TRAIN, _EVALUATE, _STAGES = (
-    "Files",
-    "Training data",
-    "Training",
-    "Evaluation",
-    "Which stages",
+# They make fields, as `option` does.
+# ruff: noqa: RUF009
+_files, _data, _train, _evaluate, _which = (
+    partial(option, group=group)
+    for group in ("Files", "Training data", "Training", "Evaluation", "Which stages")
 )
 
 
@@ -43,99 +28,63 @@ _FILES, _DATA, _TRAIN, _EVALUATE, _STAGES = (
 class ReproduceConfig:
     """The settings of a reproduction, as flags or as YAML."""
 
-    model: str = field(metadata=setting("the backbone: a hub name, a folder, or a plug-in", group=_TRAIN))
-    output: Path = field(metadata=setting("folder for all outputs", group=_FILES))
-    data: Path = option(
-        Path("data"), "folder with one subfolder per benchmark, such as data/cg_bench", group=_FILES
+    model: str = field(metadata=setting("the backbone: a hub name, a folder, or a plug-in", group="Training"))
+    output: Path = field(metadata=setting("folder for all outputs", group="Files"))
+    data: Path = _files(Path("data"), "folder with one subfolder per benchmark, such as data/cg_bench")
+    remove_archives: bool = _files(False, "delete each archive when its files are unpacked, for less disk")
+    gpus: int | None = _train(None, "GPUs to use; unset: all on this machine")
+    processes: int | None = _train(
+        None, "processes that train and answer; unset: one per GPU, or one without GPUs"
     )
-    downloads: dict[str, str] = field(
-        default_factory=dict,
-        metadata=setting(
-            "hub datasets for benchmarks whose folder is missing, such as cg_bench=CG-Bench/CG-Bench",
-            group=_FILES,
-        ),
+    backbone: dict[str, Any] = _train(dict, "settings of the backbone for inference, such as dtype=bf16")
+    modules: dict[str, Any] = _train(
+        dict, "module models, as in --options of videopro infer, such as encoder=languagebind"
     )
-    gpus: int | None = option(None, "GPUs to use; unset: all on this machine", group=_TRAIN)
-    processes: int | None = option(
-        None, "processes that train and answer; unset: one per GPU, or one without GPUs", group=_TRAIN
-    )
-    backbone: dict[str, Any] = field(
-        default_factory=dict,
-        metadata=setting("settings of the backbone for inference, such as dtype=bf16", group=_TRAIN),
-    )
-    modules: dict[str, Any] = field(
-        default_factory=dict,
-        metadata=setting(
-            "module models, as in --options of videopro infer, such as encoder=languagebind",
-            group=_TRAIN,
-        ),
-    )
-    source: str = option("cg_bench", "benchmark whose questions are used for training", group=_DATA)
-    synthesis: str = option(
+    source: str = _data("cg_bench", "benchmark whose questions are used for training")
+    synthesis: str = _data(
         "cg_bench",
         "config of videopro synthesize: a name or a YAML file; none: no teacher, the backbone's own "
         "correct programs are the SFT rows",
-        group=_DATA,
     )
-    synthesize: dict[str, Any] = field(
-        default_factory=dict,
-        metadata=setting("settings of videopro synthesize that override the config", group=_DATA),
+    synthesize: dict[str, Any] = _data(dict, "settings of videopro synthesize that override the config")
+    sft_data: str = _data(
+        "", "SFT rows made elsewhere, such as the release's train_sft.jsonl; none are synthesized then"
     )
-    sft_data: str = option(
-        "",
-        "SFT rows made elsewhere, such as the release's train_sft.jsonl; none are synthesized then",
-        group=_DATA,
-    )
-    grpo_data: str = option("", "GRPO rows made elsewhere; unset: rows made here", group=_DATA)
-    grpo_prompts: Literal["teacher", "planner"] = option(
+    grpo_data: str = _data("", "GRPO rows made elsewhere; unset: rows made here")
+    grpo_prompts: Literal["teacher", "planner"] = _data(
         "teacher",
         "prompts for GRPO: from the synthesis, or from questions and failures of the SFT planner "
         "(videopro prompts)",
-        group=_DATA,
     )
-    sft: str = option("qwen3vl_8b", "config of videopro sft: a name or a YAML file", group=_TRAIN)
-    sft_settings: dict[str, Any] = field(
-        default_factory=dict,
-        metadata=setting("settings of videopro sft that override the config", group=_TRAIN),
+    sft: str = _train("qwen3vl_8b", "config of videopro sft: a name or a YAML file")
+    sft_settings: dict[str, Any] = _train(dict, "settings of videopro sft that override the config")
+    sft_adapter: str = _train("", "SFT adapter made elsewhere: a folder or hub name")
+    grpo: str = _train(
+        "qwen3vl_8b", "config of videopro grpo: a name or a YAML file; none: evaluate the SFT planner"
     )
-    sft_adapter: str = option("", "SFT adapter made elsewhere: a folder or hub name", group=_TRAIN)
-    grpo: str = option(
-        "qwen3vl_8b",
-        "config of videopro grpo: a name or a YAML file; none: evaluate the SFT planner",
-        group=_TRAIN,
+    grpo_settings: dict[str, Any] = _train(dict, "settings of videopro grpo that override the config")
+    grpo_adapter: str = _train("", "GRPO adapter made elsewhere: a folder or hub name")
+    accelerate: str = _train(
+        "", "config in configs/accelerate for training, such as zero2; unset: multi_gpu, one_gpu or one_cpu"
     )
-    grpo_settings: dict[str, Any] = field(
-        default_factory=dict,
-        metadata=setting("settings of videopro grpo that override the config", group=_TRAIN),
+    merge: bool = _train(False, "merge the last adapter into a plain checkpoint, to serve or publish")
+    benchmarks: tuple[str, ...] = _evaluate(
+        ("videopro",), "benchmarks of Table 1: names, or videopro for the paper's four"
     )
-    grpo_adapter: str = option("", "GRPO adapter made elsewhere: a folder or hub name", group=_TRAIN)
-    accelerate: str = option(
-        "",
-        "config in configs/accelerate for training, such as zero2; unset: multi_gpu, one_gpu or one_cpu",
-        group=_TRAIN,
+    ablation_benchmarks: tuple[str, ...] = _evaluate(
+        ("lvbench", "videomme"), "the benchmarks of Tables 2 to 4, of --benchmarks"
     )
-    merge: bool = option(
-        False, "merge the last adapter into a plain checkpoint, to serve or publish", group=_TRAIN
-    )
-    benchmarks: tuple[str, ...] = option(
-        ("videopro",), "benchmarks of Table 1: names, or videopro for the paper's four", group=_EVALUATE
-    )
-    ablation_benchmarks: tuple[str, ...] = option(
-        ("lvbench", "videomme"), "the benchmarks of Tables 2 to 4, of --benchmarks", group=_EVALUATE
-    )
-    tables: tuple[str, ...] = option(TABLES, f"tables to make: {', '.join(TABLES)}", group=_EVALUATE)
-    limit: int | float | None = option(
-        None, "questions to answer per benchmark, or a share below 1", group=_EVALUATE
-    )
-    infer: dict[str, Any] = field(
-        default_factory=dict,
-        metadata=setting("other settings of videopro infer, such as in_flight=8", group=_EVALUATE),
-    )
-    only: tuple[str, ...] = option((), f"run only these stages: {', '.join(STAGES)}", group=_STAGES)
-    start: str = option("", "skip the stages before this one", group=_STAGES)
-    until: str = option("", "skip the stages after this one", group=_STAGES)
+    tables: tuple[str, ...] = _evaluate(TABLES, f"tables to make: {', '.join(TABLES)}")
+    limit: int | float | None = _evaluate(None, "questions to answer per benchmark, or a share below 1")
+    infer: dict[str, Any] = _evaluate(dict, "other settings of videopro infer, such as in_flight=8")
+    only: tuple[str, ...] = _which((), f"run only these stages: {', '.join(STAGES)}")
+    start: str = _which("", "skip the stages before this one")
+    until: str = _which("", "skip the stages after this one")
     plan: bool = option(False, "print the stages and their cost, and run nothing")
     yes: bool = option(False, "start without asking for confirmation")
+    check_manifest: bool = option(
+        False, "compare what is known of the benchmarks and models with the hub, and run nothing"
+    )
 
     def __post_init__(self) -> None:
         for name in (*self.only, *filter(None, (self.start, self.until))):

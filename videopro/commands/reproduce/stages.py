@@ -15,8 +15,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-DOWNLOAD = "hf"
-"""The program of the hub's library, not a videopro command."""
+from videopro.cli import read_yaml
+
+STAGES: Mapping[str, Any] = read_yaml(Path(__file__).with_name("stages.yaml"))
+"""The kinds of stages, in their order."""
+PROGRAMS = {"hf": ("-m", "huggingface_hub.cli.hf"), "python": ()}
+"""Commands that are none of videopro's, as arguments of this Python: the hub's own, and Python itself."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +28,7 @@ class Command:
     """One command of a stage."""
 
     name: str
-    """Of `videopro.cli.COMMANDS`, or DOWNLOAD."""
+    """Of `videopro.cli.COMMANDS`, or of PROGRAMS."""
     arguments: tuple[str, ...] = ()
     settings: Mapping[str, Any] | None = None
     """Written to `file`, which `--config` names."""
@@ -37,8 +41,8 @@ class Command:
     @property
     def argv(self) -> list[str]:
         """The command, run by this Python."""
-        if self.name == DOWNLOAD:
-            return [sys.executable, "-m", "huggingface_hub.cli.hf", *self._flags]
+        if self.name in PROGRAMS:
+            return [sys.executable, *PROGRAMS[self.name], *self._flags]
         if self.launch is None:
             return [sys.executable, *self._module]
         return [sys.executable, "-m", "accelerate.commands.launch", *self._launched]
@@ -51,8 +55,8 @@ class Command:
     def __str__(self) -> str:
         """As typed in a shell."""
         before = "".join(f"{name}={value} " for name, value in self.environment.items())
-        if self.name == DOWNLOAD:
-            argv = ["hf", *self._flags]
+        if self.name in PROGRAMS:
+            argv = [self.name, *self._flags]
         elif self.launch is None:
             argv = ["videopro", *self.name.split(), *self._flags]
         else:
@@ -95,7 +99,7 @@ class Stage:
 
     @property
     def kind(self) -> str:
-        """Its kind, one of `videopro.commands.reproduce.settings.STAGES`."""
+        """Its kind, one of STAGES."""
         return self.name.partition("-")[0]
 
     def waves(self) -> list[tuple[Command, ...]]:

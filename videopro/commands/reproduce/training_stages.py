@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 from videopro.cli import config_file, read_yaml
 from videopro.commands.reproduce.road import Road
@@ -14,99 +15,61 @@ from videopro.data_synthesis.question_settings import QuestionSettings
 
 def row_stages(road: Road) -> Iterator[Stage]:
     """Rows for SFT and prompts for GRPO, from a teacher or without one."""
-    config, folder = road.config, road.output / "synthesis"
+    config = road.config
     if not config.makes_sft_rows and not (config.makes_grpo_rows and config.grpo_prompts == "teacher"):
         return
     command = road.command("synthesize", "synthesize", road.synthesis_settings())
-    yield Stage(
-        "synthesize",
-        "rows for SFT and prompts for GRPO from a teacher's programs"
-        if config.has_teacher
-        else "questions as prompts, each with its oracle mode; no teacher",
-        on_each_gpu(command, road.devices),
-        writes=(folder / "sft.jsonl", folder / "grpo.jsonl"),
-        in_parallel=road.gpus > 1,
-    )
+    about = "questions as prompts, each with its oracle mode; no teacher"
+    more = {} if config.has_teacher else {"does": about}
+    yield road.stage("synthesize", *on_each_gpu(command, road.devices), in_parallel=road.gpus > 1, **more)
     if config.makes_sft_rows and not config.has_teacher:
         settings = {
             "model": config.model,
             "answerer": config.model,
-            "data": str(folder / "grpo.jsonl"),
+            "data": str(road.output / "synthesis" / "grpo.jsonl"),
             "output": str(road.own_programs),
             "modules": dict(config.modules),
         }
-        yield Stage(
-            "rejection",
-            "rows for SFT: the backbone's own correct programs",
-            (road.command("rejection", "rejection", settings),),
-            after=("synthesize",),
-            writes=(road.own_programs,),
-        )
+        yield road.stage("rejection", road.command("rejection", "rejection", settings))
 
 
 def training_stages(road: Road) -> Iterator[Stage]:
     """SFT, GRPO, and the last adapter as a plain checkpoint."""
-    config = road.config
+    config, made = road.config, road.output / "synthesis"
     if config.trains_sft:
-        synthesized = road.output / "synthesis" / "sft.jsonl" if config.has_teacher else road.own_programs
-        rows = config.sft_data or str(synthesized)
-        settings = {
-            **read_yaml(config_file(Path(config.sft), "sft")),
-            "model_name_or_path": config.model,
-            **config.sft_settings,
-            "train_data": rows,
-            "output_dir": str(road.output / "sft"),
-        }
-        yield Stage(
-            "sft",
-            "fine-tune an adapter on the rows",
-            (road.launched("sft", "sft", settings),),
-            after=("synthesize", "rejection"),
-            writes=(road.output / "sft" / "adapter_config.json",),
-        )
+        rows = config.sft_data or str(made / "sft.jsonl" if config.has_teacher else road.own_programs)
+        yield road.stage("sft", _training(road, "sft", rows))
     if config.trains_grpo:
-        rows = config.grpo_data or str(road.output / "synthesis" / "grpo.jsonl")
+        rows = config.grpo_data or str(made / "grpo.jsonl")
         if config.makes_grpo_rows and config.grpo_prompts == "planner":
-            prompts = road.output / "prompts"
-            rows = str(prompts / "grpo.jsonl")
-            yield Stage(
-                "prompts",
-                "prompts for GRPO: questions, and wrong or uncertain answers of the planner",
-                (_prompts(road, "prompts", prompts, road.after_sft),),
-                after=("sft",),
-                writes=(prompts / "grpo.jsonl",),
-            )
-        settings = {
-            **read_yaml(config_file(Path(config.grpo), "grpo")),
-            "model_name_or_path": config.model,
-            **config.grpo_settings,
+            rows = str(road.output / "prompts" / "grpo.jsonl")
+            yield road.stage("prompts", _prompts(road))
+        more = {
             **({"adapter": road.after_sft} if road.after_sft else {}),
             **({"modules": dict(config.modules)} if config.modules else {}),
-            "train_data": rows,
-            "output_dir": str(road.output / "grpo"),
         }
-        yield Stage(
-            "grpo",
-            "train with rewards for correct answers (Eq. 3)",
-            (road.launched("grpo", "grpo", settings),),
-            after=("synthesize", "sft", "prompts"),
-            writes=(road.output / "grpo" / "adapter_config.json",),
-        )
+        yield road.stage("grpo", _training(road, "grpo", rows, **more))
     adapter = road.after_grpo or road.after_sft
     if config.merge and adapter:
-        folder = road.output / "merged"
-        arguments = ("--base", config.model, "--adapter", adapter, "--output", str(folder))
-        yield Stage(
-            "merge",
-            "merge the last adapter into a plain checkpoint",
-            (Command("merge", arguments),),
-            after=("sft", "grpo"),
-            writes=(folder / "config.json",),
-        )
+        arguments = ("--base", config.model, "--adapter", adapter, "--output", str(road.output / "merged"))
+        yield road.stage("merge", Command("merge", arguments))
 
 
-def _prompts(road: Road, name: str, folder: Path, adapter: str = "") -> Command:
-    config = road.config
+def _training(road: Road, kind: str, rows: str, **more: Any) -> Command:
+    """A training: its config, what the reproduction changes of it, its rows and its output."""
+    settings = {
+        **read_yaml(config_file(Path(getattr(road.config, kind)), kind)),
+        "model_name_or_path": road.config.model,
+        **getattr(road.config, f"{kind}_settings"),
+        **more,
+        "train_data": rows,
+        "output_dir": str(road.output / kind),
+    }
+    return road.launched(kind, kind, settings)
+
+
+def _prompts(road: Road) -> Command:
+    config, adapter = road.config, road.after_sft
     # Which questions are asked, and which must not be, is one decision for both stages.
     shared = {field.name for field in fields(QuestionSettings)}
     settings = {
@@ -114,6 +77,6 @@ def _prompts(road: Road, name: str, folder: Path, adapter: str = "") -> Command:
         **({"adapter": adapter} if adapter else {}),
         **({"sft_data": config.sft_data} if config.sft_data else {}),
         "modules": dict(config.modules),
-        "output": str(folder),
+        "output": str(road.output / "prompts"),
     }
-    return road.launched("prompts", name, settings, trains=False)
+    return road.launched("prompts", "prompts", settings, trains=False)
