@@ -18,6 +18,7 @@ from tests.support.silent_server import SilentServer
 from tests.support.stub_server import StubFault, StubServer, letter, text_of
 from videopro.backbones import ChoiceRequest, read_spec
 from videopro.backbones.checks import identify
+from videopro.backbones.server import ServerBackbone
 from videopro.backbones.server import messages as server_messages
 from videopro.errors import BackboneError, ConfigError
 from videopro.question import Question
@@ -195,6 +196,8 @@ def test_identifying_a_server_takes_one_small_request(make: Make, monkeypatch: p
         assert identify(config.but(video="frames"), recorded)["video"] == "frames"
     with pytest.raises(BackboneError, match="cannot be reached"):
         identify(config, recorded)
+    with pytest.raises(BackboneError, match=r"^server \S+ cannot be reached"):
+        ServerBackbone(config.but(retries=0)).frames  # noqa: B018
 
 
 @pytest.mark.parametrize(

@@ -241,10 +241,9 @@ class ServerProfile:
 
     @_once
     def _recorded_budget(self) -> tuple[int, int]:
+        served, config = self.record, self._config
         try:
-            frames, pixels, note = self.record.budget(
-                self._config.frames, self._config.pixels, self._budget_settings
-            )
+            frames, pixels, note = served.budget(config.frames, config.pixels, self._budget_settings)
         except BackboneError as error:
             raise BackboneError(f"{self._server}: {error}") from None
         if note:
