@@ -361,6 +361,13 @@ def test_a_click_on_a_call_or_on_the_axis_takes_the_video_there(open_page: Open)
     box = lane.bounding_box()
     lane.click(position={"x": box["width"] * 0.75, "y": 8})
     assert at(page) == pytest.approx(15.0, abs=0.1)
+    # Of twenty seconds the refined answer cites what was found from 2 to 3, and the frame that it looked at.
+    cited = page.locator(".lane.cited .span").first.bounding_box()
+    assert (cited["x"] - box["x"]) / box["width"] == pytest.approx(2 / 20, abs=0.01)
+    assert page.locator(".lane.cited .tick").count() == 1
+    page.mouse.click(cited["x"] + cited["width"] / 2, cited["y"] + 4)
+    assert at(page) == pytest.approx(2.5, abs=0.1)
+    lane.click(position={"x": box["width"] * 0.75, "y": 8})
     head = page.locator(".playhead")
     head.wait_for()
     middle = head.bounding_box()["x"] + 1

@@ -23,6 +23,7 @@ from videopro.traces import (
     Trace,
     answer_in,
     boxes_in,
+    evidence,
     lines_in,
     part_in,
     shown_confidence,
@@ -159,6 +160,11 @@ def page(
             "strip": [{"time": picture.time, "key": picture.key} for picture in strip],
         },
         "evidence": trace.evidence,
+        "cited": [
+            (piece["start"], piece["end"])
+            for piece in evidence(trace)
+            if piece["cited"] and piece["start"] is not None
+        ],
         "confidence": shown_confidence(trace, is_open=not trace.choices),
         "first": trace.first,
         "final": trace.final,

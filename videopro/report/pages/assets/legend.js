@@ -61,6 +61,7 @@
     ]],
     ["Timeline", [
       ...(isAsked ? [] : [[swatch("evidence"), "Evidence: where the answer is, according to the benchmark"]]),
+      [swatch("cited"), "Cited: what this answer rests on; click to play"],
       ...(hasPrograms ? [
         [swatch("retrieved"), "Retrieved: search results of a program"],
         [swatch("looked", el("i"), el("i"), el("i")), "Looked at: frames that calls used"],

@@ -81,7 +81,11 @@
     const share = (time) => Math.max(0, Math.min(1, time / video.duration));
     const between = (start, end) => ({ left: `${100 * share(start)}%`, width: `${100 * (share(end) - share(start))}%` });
     const tick = (time) => el("span.tick", { title: `looked at ${clock(time, true)}`, style: { left: `${100 * share(time)}%` } });
-    const lanes = [["evidence", "Evidence", page.evidence, []]];
+    const cited = page.cited ?? [];
+    const lanes = [
+      ["evidence", "Evidence", page.evidence, []],
+      ["cited", "Cited", cited.filter(([start, end]) => end > start), [...new Set(cited.filter(([start, end]) => end === start).map(([start]) => start))]],
+    ];
     page.rounds.forEach((round, place) => {
       if (round.steps.length) return;
       const spans = round.calls.flatMap((call) => call.intervals);
