@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import TypeVar
 
+from accelerate import PartialState
 from transformers import TrainingArguments
 from trl import ModelConfig, TrlParser
 
@@ -80,4 +81,6 @@ def run_command(train: Callable[[], object]) -> int:
     """Train. Returns the exit status, as `videopro.cli.process.exit_status` has it."""
     with exit_status("stopped; re-run the same command to resume from the last checkpoint") as status:
         train()
+        # Threads of the group that are left at the interpreter's end abort a process of several now and then.
+        PartialState().destroy_process_group()
     return status.code
