@@ -95,8 +95,8 @@ def test_what_is_too_much_fails_with_its_line(
     assert kind == "RecursionError" or lines[-1] in outcome.log or line is None
     assert looked == []
     assert outcome.peak_bytes < 90 << 20
-    # The kernel's timer counts ticks, by whoever runs at one: on a busy machine it reached 0.2 s at 0.13 s.
-    assert kind != "CpuLimit" or 0.05 < outcome.cpu_seconds < 1.5
+    # The kernel counts in ticks.
+    assert kind != "CpuLimit" or 0.15 < outcome.cpu_seconds < 1.5
     assert time.process_time() - start < 10
     if kind in ("MemoryError", "TooLarge") and line is not None:
         caught = (
