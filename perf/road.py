@@ -17,6 +17,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from videopro.commands.reproduce.expected import expected_of_synthesis
+
 from perf import ROOT
 from perf.command import run_command
 from perf.recorded import print_tables
@@ -25,7 +27,6 @@ from perf.training_data import write_files
 from videopro.cli import setting
 from videopro.commands.reproduce.command import COMMAND as REPRODUCE
 from videopro.commands.reproduce.estimates import Estimate, estimates
-from videopro.commands.reproduce.expected import expected_of_synthesis
 from videopro.commands.reproduce.order import stages_of
 from videopro.commands.reproduce.road import Road
 

@@ -21,6 +21,7 @@ from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
 
 from videopro.backbones import ModelRecord, write_model_record
 from videopro.backbones.qwen import keep_beyond
+from videopro.cli import mark
 from videopro.errors import RunError
 from videopro.storage import non_finite
 from videopro.train.runtime.checkpoints import CompleteCheckpoints
@@ -55,7 +56,7 @@ class RunTrainer(Trainer):
         **settings: Any,
     ) -> None:
         # Before other callbacks: those may rely on what is saved.
-        own = [_FiniteSteps(self), CompleteCheckpoints(args, logs)]
+        own = [_FiniteSteps(self), CompleteCheckpoints(args, logs), _Marks()]
         super().__init__(*arguments, **{**settings, "args": args, "callbacks": [*own, *callbacks]})
         self.logs = tuple(logs)
         self.model_record: ModelRecord | None = None
@@ -218,3 +219,12 @@ def preserved_random_state() -> Iterator[None]:
     finally:
         random.setstate(python)
         np.random.set_state(numpy)
+
+
+class _Marks(TrainerCallback):
+    """Marks what each step takes (`mark`)."""
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        mark(state.global_step)
+
+    on_step_end = on_train_begin

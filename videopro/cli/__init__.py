@@ -7,10 +7,12 @@ from videopro.cli.command_line import CONFIGS as CONFIGS
 from videopro.cli.command_line import HELP as HELP
 from videopro.cli.command_line import CommandLine as CommandLine
 from videopro.cli.command_line import config_file as config_file
+from videopro.cli.counter import TIMES as TIMES
 from videopro.cli.counter import Counter as Counter
 from videopro.cli.counter import PlainLines as PlainLines
 from videopro.cli.counter import RateColumn as RateColumn
 from videopro.cli.counter import counted as counted
+from videopro.cli.counter import mark as mark
 from videopro.cli.environment import CERTIFICATES as CERTIFICATES
 from videopro.cli.environment import cache_root as cache_root
 from videopro.cli.environment import certificates_problem as certificates_problem

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sized
@@ -15,6 +17,17 @@ from rich.text import Text
 PLAIN_SECONDS = 30.0
 
 T = TypeVar("T")
+
+TIMES = "VIDEOPRO_TIMES"
+"""Names a file that gets a line at the start of long work and for each part of it that is done: [process,
+seconds since 1970, parts done]. Whoever started the command learns what a part takes, apart from loading."""
+
+
+def mark(done: int) -> None:
+    """Add a line to the file that TIMES names, if it is set."""
+    if path := os.environ.get(TIMES):
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(json.dumps([os.getpid(), time.time(), done]) + "\n")
 
 
 class PlainLines:
@@ -31,6 +44,8 @@ class PlainLines:
         """Start the work; `before` of it was done earlier and does not count towards the rate."""
         self._before = before
         self._began = self._last = self._clock()
+        self._marked = before
+        mark(before)
 
     def say(
         self,
@@ -43,6 +58,9 @@ class PlainLines:
         unknown: str = "time left unknown",
     ) -> None:
         """Print the line if it is due. `unknown`: shown in place of an unknown time left."""
+        if done != self._marked:
+            self._marked = done
+            mark(done)
         now = self._clock()
         # No last line for work that was over before its first one.
         is_due = self._printed > 0 if is_end else now - self._last >= PLAIN_SECONDS

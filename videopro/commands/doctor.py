@@ -153,13 +153,22 @@ def _gpus() -> Iterator[Finding]:
 
 def nvidia_gpus() -> list[str]:
     """The GPUs as nvidia-smi lists them, which is faster than importing torch."""
-    query = ["nvidia-smi", "--query-gpu=name,memory.total,memory.free", "--format=csv,noheader"]
+    found = _nvidia_smi("name,memory.total,memory.free")
+    return [f"{line.strip()} free" for line in found if line.count(",") == 2]
+
+
+def gpu_memory() -> float:
+    """Bytes that are used on all GPUs together; 0 without GPUs."""
+    return sum(float(line.split()[0]) * 2**20 for line in _nvidia_smi("memory.used") if line.endswith("MiB"))
+
+
+def _nvidia_smi(query: str) -> list[str]:
+    asks = ["nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader"]
     try:
-        done = subprocess.run(query, capture_output=True, text=True, timeout=5, check=True)
+        return subprocess.run(asks, capture_output=True, text=True, timeout=5, check=True).stdout.splitlines()
     # No such tool, no driver, or one that hangs.
     except (OSError, subprocess.SubprocessError):
         return []
-    return [f"{line.strip()} free" for line in done.stdout.splitlines() if line.count(",") == 2]
 
 
 def visible_gpus() -> list[str]:
@@ -193,13 +202,13 @@ def folders() -> Iterator[Finding]:
             continue
         # The disk is that of the nearest folder that exists.
         free = shutil.disk_usage(next(each for each in (folder, *folder.parents) if each.exists())).free
-        content = size(_bytes_in(folder)) if folder.is_dir() else "not created yet"
+        content = size(bytes_in(folder)) if folder.is_dir() else "not created yet"
         # A full disk is as good as none.
         state: State = failed if free < _LITTLE else "ok"
         yield Finding("folders", variable, state, f"{folder}: {content}, {size(free)} free")
 
 
-def _bytes_in(folder: Path) -> int:
+def bytes_in(folder: Path) -> int:
     """Bytes of the files in a folder."""
     # The hub's cache has links to its files.
     paths = (Path(where, name) for where, _, names in os.walk(folder) for name in names)
@@ -239,7 +248,7 @@ def models() -> Iterator[Finding]:
         try:
             shipped = own.folder()
             about = (
-                f"shipped with its plug-in, {size(_bytes_in(shipped))}" if shipped else "a plug-in's backbone"
+                f"shipped with its plug-in, {size(bytes_in(shipped))}" if shipped else "a plug-in's backbone"
             )
             yield Finding("models", own.name, "ok", about)
         except VideoProError as error:

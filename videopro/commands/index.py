@@ -23,7 +23,7 @@ from typing import Any, Literal
 
 from videopro.backbones import MODELS, check_scope
 from videopro.cli import CommandLine, Counter, check_needs, exit_status, option, trim_heap
-from videopro.commands.video_files import Unprepared, VideosConfig, named_videos
+from videopro.commands.video_files import Unprepared, VideosConfig, asked_items, named_videos
 from videopro.engine import CrashRecord, Unit, Walk
 from videopro.engine.cluster import ENGINE, RAY, Cluster, RaySettings, WorkerPool, read_ray_settings
 from videopro.errors import ConfigError, NativeError, RunError, VideoError, unexpected_as
@@ -84,9 +84,10 @@ def index(config: IndexConfig) -> int:
     """Index every video. An unreadable video is reported and skipped, and the status is then 2 unless the
     settings say otherwise. Raises VideoProError for errors that affect all videos."""
     check_nearest_intact(config.nearest_intact)
-    if not config.videos:
-        raise ConfigError("pass a video file or a folder of videos")
-    paths = config.part_of(named_videos(config.videos))
+    if not config.videos and not config.asked_by:
+        raise ConfigError("pass a video file, a folder of videos, or --asked-by")
+    asked = [item.video for item in asked_items(config.asked_by)]
+    paths = config.part_of(list(dict.fromkeys([*named_videos(config.videos), *asked])))
     if config.query is not None and config.engine == "ray":
         raise ConfigError("--query searches on this machine; leave out --engine ray")
     if config.query is not None and len(paths) != 1:

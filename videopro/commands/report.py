@@ -30,6 +30,9 @@ class ReportConfig:
     """The settings of `videopro report`."""
 
     runs: tuple[str, ...] = option((), "run folders; NAME=FOLDER names a run", positional=True)
+    lengths: tuple[str, ...] = option(
+        (), "run folders for table 'durations' alone, such as of a benchmark's shorter videos; as RUNS"
+    )
     tables: tuple[str, ...] = option((), f"tables to make: {NAMES}; unset: all that the runs allow")
     taus: tuple[str, ...] = option((), "thresholds of table 'tau'; unset: 0.40 to 0.90 in steps of 0.05")
     published: bool = option(False, "show the paper's numbers below each of its tables")
@@ -53,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         config = COMMAND.parse(argv)
         if not config.runs:
             raise ConfigError(f"{COMMAND.program}: pass one or more folders of finished runs")
-        runs = read_runs(config.runs)
+        runs = read_runs(config.runs, config.lengths)
         if config.export:
             _export(config, runs)
         else:

@@ -22,6 +22,7 @@ from typing import Literal
 import pysubs2
 from rich.console import Console
 
+from videopro.benchmarks import Item
 from videopro.cli import (
     CommandLine,
     Counter,
@@ -32,7 +33,7 @@ from videopro.cli import (
     option,
 )
 from videopro.commands.infer_settings import InferConfig, load_benchmark, runs_of
-from videopro.commands.video_files import Unprepared, VideosConfig, named_videos
+from videopro.commands.video_files import Unprepared, VideosConfig, asked_items, named_videos
 from videopro.engine import Walk
 from videopro.errors import ConfigError, writing_file
 from videopro.modules import WHISPER, cache_need, check_speech, part_needs, resolve_speech
@@ -142,13 +143,13 @@ def _videos(config: TranscribeConfig) -> tuple[list[Path], int]:
         for name in ("split", "root"):
             if getattr(config, name):
                 raise ConfigError(f"--{name}: needs --benchmark; add it, or leave --{name} out")
-        if not config.videos:
-            raise ConfigError("pass a video file, a folder of videos, or --benchmark")
-        return named_videos(config.videos), 0
-    if config.videos:
-        raise ConfigError(
-            f"--benchmark {config.benchmark}: already selects videos; leave out {config.videos[0]}"
-        )
+        if not config.videos and not config.asked_by:
+            raise ConfigError("pass a video file, a folder of videos, --benchmark or --asked-by")
+        silent, others = _without_subtitles(asked_items(config.asked_by), config)
+        return list(dict.fromkeys([*named_videos(config.videos), *silent])), others
+    if config.videos or config.asked_by:
+        other = config.videos[0] if config.videos else "--asked-by"
+        raise ConfigError(f"--benchmark {config.benchmark}: already selects videos; leave out {other}")
     run_config = InferConfig(
         benchmark=config.benchmark,
         model="",
@@ -158,17 +159,21 @@ def _videos(config: TranscribeConfig) -> tuple[list[Path], int]:
         # What a preset adds for a method's run is of no interest here.
         options={"subtitles": "none"},
     )
-    silent: dict[Path, None] = {}
-    with_subtitles: dict[Path, None] = {}
+    items: list[Item] = []
     for run in runs_of(run_config):
         benchmark = load_benchmark(run)
         if benchmark.fetch is not None:
             benchmark.fetch(benchmark.items)
-        for item in benchmark.items:
-            leaves_out = item.subtitles is not None and config.subtitles == "listed"
-            (with_subtitles if leaves_out else silent)[item.video] = None
+        items += benchmark.items
+    return _without_subtitles(items, config)
+
+
+def _without_subtitles(items: Sequence[Item], config: TranscribeConfig) -> tuple[list[Path], int]:
+    """The videos without listed subtitles, and the number of others."""
+    leaves_out = {item.video for item in items if item.subtitles is not None and config.subtitles == "listed"}
     # Some questions about a video may list subtitles, and others none.
-    return list(silent), len(with_subtitles.keys() - silent.keys())
+    listed = {item.video for item in items if item.subtitles is None or config.subtitles == "none"}
+    return list(dict.fromkeys(item.video for item in items if item.video in listed)), len(leaves_out - listed)
 
 
 def _transcribe_all(
@@ -233,6 +238,8 @@ def _next_command(config: TranscribeConfig, speech: str, video: Path) -> str:
     """A command that reads the transcripts."""
     # With the model that was used: it is part of where the transcripts are kept.
     options = f"--model MODEL --options {quote(f'speech={speech}')}"
+    if config.asked_by:
+        return f"videopro infer --config {quote(str(config.asked_by[0]))}"
     if config.benchmark is None:
         return f'videopro ask {quote(str(video))} "What is said?" {options}'
     settings = {"split": config.split, "root": config.root}

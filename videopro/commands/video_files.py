@@ -5,11 +5,15 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from videopro.backbones import find_video
-from videopro.cli import option
+from videopro.benchmarks import Item
+from videopro.cli import build_settings, option, read_yaml
+from videopro.commands.infer_settings import InferConfig, load_benchmark, runs_of
+from videopro.data_synthesis.guard import DecontaminationGuard
+from videopro.data_synthesis.question_settings import QuestionSettings
 from videopro.engine import shard
 from videopro.errors import (
     ConfigError,
@@ -35,6 +39,12 @@ class VideosConfig:
 
     videos: tuple[str, ...] = option(
         (), "video files, folders of videos, or NAME:VIDEO for a plug-in's videos", positional=True
+    )
+    asked_by: tuple[Path, ...] = option(
+        (),
+        "instead of files, the videos of the questions that these config files of videopro infer, synthesize "
+        "or prompts ask",
+        group=_VIDEOS,
     )
     shard: str | None = option(
         None, "part i of n of the videos, such as 2/8, to run n commands on n machines", group=_VIDEOS
@@ -70,6 +80,24 @@ def _videos(path: Path) -> list[Path]:
     if not files:
         raise ConfigError(f"{path}: contains no video files ({', '.join(sorted(VIDEO_ENDINGS))})")
     return files
+
+
+def asked_items(files: Sequence[Path]) -> list[Item]:
+    """The questions that configs of `videopro infer`, `synthesize` or `prompts` ask. Raises VideoProError."""
+    items: list[Item] = []
+    for file in files:
+        given = read_yaml(file)
+        if "benchmark" in given:
+            for run in runs_of(build_settings(InferConfig, given, "infer")):
+                items += load_benchmark(run).select(limit=run.limit, ids=run.ids, seed=run.seed)
+            continue
+        known = {field.name for field in fields(QuestionSettings)}
+        asks = build_settings(
+            QuestionSettings, {key: each for key, each in given.items() if key in known}, "synthesize"
+        )
+        source, selection = asks.questions()
+        items += DecontaminationGuard(asks, source).allowed(selection, asks.limit, asks.ids)
+    return items
 
 
 class Unprepared:

@@ -30,13 +30,18 @@ TITLES: Mapping[str, str] = {
 }
 
 
-def read_runs(arguments: Sequence[str]) -> list[ReportRun]:
+def read_runs(arguments: Sequence[str], lengths: Sequence[str] = ()) -> list[ReportRun]:
     """The runs named by command-line arguments, each a folder or NAME=FOLDER; a folder of several runs adds
-    all of them, in the paper's order of methods. Raises RunError or ConfigError."""
+    all of them, in the paper's order of methods. `lengths`: those for the table of durations alone. Raises
+    RunError or ConfigError."""
     runs: list[ReportRun] = []
-    for argument in arguments:
+    for position, argument in enumerate((*arguments, *lengths)):
         name, path = _split(argument)
-        group = [replace(read_run(folder), name=name, is_named=bool(name)) for folder in find_runs([path])]
+        is_length = position >= len(arguments)
+        group = [
+            replace(read_run(folder), name=name, is_named=bool(name), is_length=is_length)
+            for folder in find_runs([path])
+        ]
         runs += sorted(group, key=lambda run: (bool(run.without), run.method_rank))
     paths = Counter(run.path.resolve() for run in runs)
     twice = [str(path) for path, count in paths.items() if count > 1]

@@ -106,6 +106,8 @@ class ReportRun:
     """Its name in tables."""
     is_named: bool = False
     """Whether the user chose the name."""
+    is_length: bool = False
+    """Whether it is for the table of durations alone."""
 
     @property
     def method(self) -> str:
@@ -233,6 +235,18 @@ def by_dataset(runs: Sequence[ReportRun]) -> dict[DatasetKey, list[ReportRun]]:
     for run in sorted(runs, key=lambda run: run.dataset.rank):
         groups.setdefault(run.dataset, []).append(run)
     return groups
+
+
+def with_lengths(runs: Sequence[ReportRun]) -> list[ReportRun]:
+    """The runs, each with the answers about other lengths of its benchmark by runs of its name."""
+    joined = []
+    for run in (each for each in runs if not each.is_length):
+        key = (run.dataset.benchmark, run.name)
+        beyond = [each for each in runs if each.is_length and (each.dataset.benchmark, each.name) == key]
+        traces = tuple(trace for each in (run, *beyond) for trace in each.traces)
+        title = run.dataset.title.removesuffix(run.dataset.split).strip() if beyond else run.dataset.title
+        joined.append(replace(run, traces=traces, dataset=replace(run.dataset, title=title)))
+    return joined
 
 
 def baseline(runs: Sequence[ReportRun]) -> ReportRun:

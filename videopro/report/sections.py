@@ -22,6 +22,7 @@ from videopro.report.runs import (
     protocol_notes,
     question_notes,
     stand_ins_note,
+    with_lengths,
 )
 from videopro.report.table import AS_PUBLISHED, Estimate, MissingRuns, Section, Table
 from videopro.traces.scoring import FEW_VIDEOS_NOTE
@@ -76,14 +77,16 @@ def build(
         if name not in available:
             raise ConfigError(f"tables: unknown table {name!r}; {did_you_mean(name, available)}")
     builders: dict[str, Builder] = {**BUILDERS, **papers.BUILDERS, "tau": partial(thresholds, taus=taus)}
+    whole, runs = with_lengths(runs), [run for run in runs if not run.is_length]
     methods = {run.method for run in runs}
     selected = names or [*BUILDERS, *(method for method in papers.FAMILIES if method in methods)]
     sections, lacking = [], []
     for entry in selected:
         for name in papers.FAMILIES.get(entry, (entry,)):
             try:
-                section = builders[name](runs) if name in _NAMING_LACKS else _of_able(builders[name], runs)
-                sections.append(_with_counts(section, runs))
+                of = whole if name == "durations" else runs
+                section = builders[name](of) if name in _NAMING_LACKS else _of_able(builders[name], of)
+                sections.append(_with_counts(section, of))
             except MissingRuns as error:
                 # A table that was asked for by its own name must not be missing; one of a paper's may.
                 if name in names:

@@ -21,19 +21,19 @@ from videopro.commands.doctor import Finding
 from videopro.commands.reproduce import checks, hub
 from videopro.commands.reproduce.checks import examine
 from videopro.commands.reproduce.command import COMMAND, main, selected
-from videopro.commands.reproduce.estimates import estimates
-from videopro.commands.reproduce.expected import expected_of_synthesis
+from videopro.commands.reproduce.estimates import Estimate, Work, estimate, plan_of_synthesis
 from videopro.commands.reproduce.order import stages_of
 from videopro.commands.reproduce.parts import Part, Size
+from videopro.commands.reproduce.pilot import Measured, pilot_of
 from videopro.commands.reproduce.road import Road
 from videopro.commands.reproduce.stages import Stage
 from videopro.modules.models import transcription
 
 TRAINED = ["sft", "grpo"]
-RUNS = ["infer-native", "infer-videopro", "infer-sft", "infer-program"]
+LENGTHS = ["infer-lengths-native", "infer-lengths-videopro"]
+RUNS = ["infer-native", "infer-videopro", "infer-sft", *LENGTHS, "infer-program"]
 BENCHMARKS = ("cg_bench", "lvbench", "videomme", "longvideobench", "mlvu")
 DOWNLOADS = [f"download-{name}" for name in (*BENCHMARKS, "models")]
-WITHOUT = [f"infer-without-{group}" for group in ("retrieval", "localization", "extraction", "context")]
 
 
 def road(tmp_path: Path, config: str = "paper", gpus: int = 8, **changes: Any) -> Road:
@@ -56,7 +56,6 @@ def test_the_paper_is_walked_from_its_files_to_its_tables(tmp_path: Path) -> Non
         *("check", "transcribe", "index", "synthesize"),
         *TRAINED,
         *RUNS,
-        *WITHOUT,
         "report",
     ]
 
@@ -77,12 +76,35 @@ def test_a_run_has_the_papers_protocol_frames_and_planner(tmp_path: Path) -> Non
         "options": {"preset": "paper", "refine_below": 0.9},
         "output": str(tmp_path / "out/runs/videopro/videomme"),
     }
-    # Table 3 is of the planner after SFT alone, on two of the benchmarks.
-    cut = by_name(walked)["infer-without-retrieval"].commands
-    assert [command.settings["benchmark"] for command in cut if command.settings] == ["lvbench", "videomme"]
-    settings = cut[0].settings or {}
-    assert settings["options"] == {"preset": "paper", "without": ["retrieval"]}
-    assert settings["backbone"]["adapter"] == str(tmp_path / "out/sft")
+    # Table 4 compares with the planner after SFT, on two of the benchmarks.
+    sft = [command.settings or {} for command in by_name(walked)["infer-sft"].commands]
+    assert [settings["benchmark"] for settings in sft] == ["lvbench", "videomme"]
+    assert sft[0]["backbone"]["adapter"] == str(tmp_path / "out/sft")
+
+
+def test_figure_5_has_all_lengths_of_video_mme(tmp_path: Path) -> None:
+    """The paper's figure has three bins of Video-MME, whose long group alone is in its tables."""
+    stages = by_name(road(tmp_path))
+    asked = [command.settings or {} for command in stages["infer-lengths-videopro"].commands]
+    assert [(each["benchmark"], each["split"]) for each in asked] == [
+        ("videomme", s) for s in ("short", "medium")
+    ]
+    assert {each["root"] for each in asked} == {"data/videomme"}
+    report = str(stages["report"].commands[0])
+    runs = tmp_path / "out/runs"
+    assert f"--lengths {runs}/lengths-native 'SFT + GRPO={runs}/lengths-videopro' " in report
+    assert not set(LENGTHS) & set(by_name(road(tmp_path, tables=("1", "2"))))
+
+
+def test_what_is_asked_about_is_prepared(tmp_path: Path) -> None:
+    (command,) = by_name(road(tmp_path))["index"].commands
+    files = command.arguments[
+        command.arguments.index("--asked-by") + 1 : command.arguments.index("--skip-unreadable")
+    ]
+    asked = [Path(file).stem for file in files]
+    assert asked[0] == "synthesize"
+    assert {name.rpartition("-")[2] for name in asked[1:]} == {*BENCHMARKS[1:], "short", "medium"}
+    assert len(asked) == 7, "one for each benchmark"
 
 
 def test_training_reads_what_the_stages_before_it_wrote(tmp_path: Path) -> None:
@@ -117,21 +139,15 @@ def test_an_adapter_from_elsewhere_answers_and_needs_no_run_of_sft(tmp_path: Pat
     stages = by_name(road(tmp_path, grpo_adapter="user/adapter"))
     settings = stages["infer-videopro"].commands[0].settings or {}
     assert settings["backbone"]["adapter"] == "user/adapter"
-    # Nothing is known of its SFT: Table 4 has one row, and Table 3 is of this planner.
+    # Nothing is known of its SFT: Table 4 has one row.
     assert "infer-sft" not in stages
-    cut = stages["infer-without-context"].commands[0].settings or {}
-    assert cut["backbone"]["adapter"] == "user/adapter"
 
 
 def test_each_gpu_has_its_share(tmp_path: Path) -> None:
     stages = by_name(road(tmp_path, gpus=2))
-    index = [str(command) for command in stages["index"].commands[:2]]
-    assert index == [
-        f"CUDA_VISIBLE_DEVICES={gpu} videopro index data/cg_bench --encoder languagebind --skip-unreadable "
-        f"--shard {gpu + 1}/2"
-        for gpu in (0, 1)
-    ]
-    assert [command.gpus for command in stages["synthesize"].commands] == ["0", "1"]
+    for name in ("transcribe", "index", "synthesize"):
+        (command,) = stages[name].commands
+        assert (command.gpus, command.on_each_gpu) == (("0", "1"), True)
     for name, program in (("sft", "sft"), ("infer-native", "infer")):
         (launched,) = {str(command).partition(" --config ")[0] for command in stages[name].commands}
         assert launched == (
@@ -151,34 +167,96 @@ def test_stages_can_be_chosen(tmp_path: Path) -> None:
     assert names(some) == ["sft", "grpo"]
 
 
+def takes(walked: Road, plan: Any = None, measured: Measured | None = None) -> dict[str, Estimate]:
+    """What each stage is expected to take."""
+    work = Work(walked, plan, measured or Measured({}))
+    return {stage.name: estimate(work, stage) for stage in stages_of(walked)}
+
+
+def hours(span: tuple[float, float, float] | None) -> list[float]:
+    assert span is not None
+    return [round(seconds / 3600, 2) for seconds in span]
+
+
 def test_estimates_rest_on_what_was_measured_or_published(tmp_path: Path) -> None:
-    walked = road(tmp_path)
-    found = estimates(walked, stages_of(walked), {})
-    # 10,000 prompts x 8 replies are 1,250 steps of 64 replies, 20.2 s each.
-    assert found["grpo"].gpu_hours == pytest.approx(1_250 * 20.2 / 3600)
-    # 5,000 rows at 2.4 a second.
-    assert found["sft"].gpu_hours == pytest.approx(5_000 / 2.4 / 3600)
-    # 900 + 1,549 questions of 8.2 s.
-    assert found["infer-program"].gpu_hours == pytest.approx(2_449 * 8.2 / 3600)
-    assert found["infer-program"].works_on == "2,449 questions"
-    # What the synthesis is expected to give comes before the paper's number: 160 / 64 x 8 = 20 steps.
-    given = estimates(walked, stages_of(walked), {"grpo": 160})["grpo"]
-    assert (given.works_on, given.gpu_hours) == ("160 rows expected", pytest.approx(20 * 20.2 / 3600))
+    found = takes(road(tmp_path, gpus=1))
+    # 10,000 prompts x 8 replies, 0.32 s each and a program of 8.2, as in synthesis and answers.
+    assert hours(found["grpo"].seconds)[1] == round(80_000 * (0.32 + 8.2) / 3600, 2) == 189.33
+    # 5,000 rows at 0.42 to 0.84 s.
+    assert hours(found["sft"].seconds) == [0.58, 0.58, 1.17]
+    # 900 + 1,549 questions of 8.2 s, half and twice that.
+    assert hours(found["infer-program"].seconds) == [2.79, 5.58, 11.16]
+    assert (found["infer-program"].works_on, found["infer-program"].basis) == ("2,449 questions", "elsewhere")
+    # Eight GPUs take an eighth.
+    eight = takes(road(tmp_path))
+    assert hours(eight["infer-program"].seconds)[1] == round(2_449 * 8.2 / 3600 / 8, 2)
+    assert (eight["transcribe"].basis, eight["index"].basis) == ("assumed", "elsewhere")
     # Steps that are limited: 100 of 8 replies on each of 8 GPUs, accumulated twice.
     few = road(tmp_path, grpo_settings={"max_steps": 100, "gradient_accumulation_steps": 2})
-    limited = estimates(few, stages_of(few), {})["grpo"]
-    assert (limited.works_on, limited.gpu_hours) == ("100 steps", pytest.approx(200 * 20.2 / 3600))
-    on_a_cpu = road(tmp_path, gpus=0)
-    assert all(each.gpu_hours is None for each in estimates(on_a_cpu, stages_of(on_a_cpu), {}).values())
+    assert takes(few)["grpo"].works_on == "12,800 replies"
+    assert {each.seconds for each in takes(road(tmp_path, gpus=0)).values()} == {None}
 
 
 def test_estimates_count_rows_and_a_share_of_the_questions(tmp_path: Path) -> None:
     rows = tmp_path / "rows.jsonl"
     rows.write_text("{}\n{}\n\n{}\n")
     walked = road(tmp_path, limit=0.1, sft_data=str(rows), benchmarks=("lvbench",), ablation_benchmarks=())
-    found = estimates(walked, stages_of(walked), {})
+    found = takes(walked)
     assert found["sft"].works_on == "3 rows"
-    assert found["infer-native"].works_on == "154 questions"
+    assert found["infer-native"].works_on == "155 questions"
+    # 11 of LVBench's 103 videos, of 118 h in all; and CG-Bench for GRPO.
+    (lvbench,) = walked.tested
+    assert walked.size(lvbench).asked(0.1) == (155, pytest.approx(walked.size(lvbench).hours * 11 / 103))
+
+
+def test_a_pilot_takes_the_place_of_assumptions(tmp_path: Path) -> None:
+    """A stage of two commands: 10 s of starting and 2 s for each of 5 questions, give or take a quarter, are
+    10 + 2 x 1,549 for LVBench's, and 10 + 2 x 900 for Video-MME's."""
+    took = {
+        "seconds": 20.0,
+        "starting": 10.0,
+        "spread": 0.25,
+        "cpu_seconds": 1.0,
+        "memory": 1.0,
+        "gpu_memory": 0.0,
+    }
+    measured = Measured(
+        {
+            "infer-program": {"work": [5, 5], "took": [took, took]},
+            "synthesize": {"work": [20], "took": [took], "rows": {"sft": 10, "grpo": 40}, "tokens": [9, 9]},
+        }
+    )
+    plan = {
+        "questions": 9_000,
+        "videos": 1_200,
+        "sides": {"sft": {"questions": 4_000}, "grpo": {"questions": 5_000}},
+        "rows": {"sft": {"rows": 1, "target": 5_000}, "grpo": {"rows": 1, "target": 9_500}},
+        "teacher": {"requests": 0},
+    }
+    found = takes(road(tmp_path, gpus=0), plan, measured)
+    assert found["infer-program"].seconds == (20 + 4_898 * 0.75, 20 + 4_898, 20 + 4_898 * 1.25)
+    assert found["infer-program"].basis == "here"
+    # 4,000 questions give a row for SFT each two, and 5,000 two prompts each, of which 9,500 are kept.
+    assert (found["sft"].works_on, found["grpo"].works_on) == ("2,000 rows", "76,000 replies")
+    assert found["infer-native"].seconds is None
+
+
+def test_a_pilot_has_few_rows_of_everything(tmp_path: Path) -> None:
+    few = pilot_of(road(tmp_path, pilot_rows=20))
+    stages = by_name(few)
+    assert {
+        command.settings["limit"] for command in stages["infer-videopro"].commands if command.settings
+    } == {5}
+    synthesis = stages["synthesize"].commands[0].settings or {}
+    assert (synthesis["limit"], synthesis["sft_share"], synthesis["output"]) == (
+        20, None, str(tmp_path / "out/pilot/synthesis")
+    )  # fmt: skip
+    for name in TRAINED:
+        settings = stages[name].commands[0].settings or {}
+        whole = by_name(road(tmp_path))[name].commands[0].settings or {}
+        assert settings["max_steps"] == 4
+        batch = "per_device_train_batch_size"
+        assert settings[batch] == whole[batch]
 
 
 @pytest.mark.parametrize("path", sorted((CONFIGS / "reproduce").glob("*.yaml")), ids=lambda path: path.stem)
@@ -223,13 +301,13 @@ def test_every_command_reads_the_settings_that_it_is_given(config: str, tmp_path
 
 def named_gpus(stage: Stage) -> set[str | None]:
     """What a stage's commands have for CUDA_VISIBLE_DEVICES."""
-    return {command.environment.get("CUDA_VISIBLE_DEVICES") for command in stage.commands}
+    return {each.get("CUDA_VISIBLE_DEVICES") for command in stage.commands for each in command.environments}
 
 
 def test_gpus_that_the_road_is_not_to_use_are_hidden(tmp_path: Path) -> None:
     # Of a machine with eight, this process has been given the last four.
     settings = COMMAND.parse(["--config", "one-gpu", "--output", str(tmp_path)])
-    on_gpus = ("transcribe", "index", "synthesize", "sft", "grpo", *RUNS, *WITHOUT)
+    on_gpus = ("transcribe", "index", "synthesize", "sft", "grpo", *RUNS)
     stages = by_name(Road(settings, ["4", "5", "6", "7"]))
     assert {gpus for name in on_gpus for gpus in named_gpus(stages[name])} == {"4"}
     stages = by_name(Road(replace(settings, gpus=2), ["4", "5", "6", "7"]))
@@ -272,9 +350,9 @@ def test_a_backbone_that_writes_its_own_rows_is_told_of_the_modules(tmp_path: Pa
     (rejection,) = stages["rejection"].commands
     assert (rejection.settings or {})["data"] == str(tmp_path / "out/synthesis/grpo.jsonl")
     # How much it gets right is not known before it is asked.
-    takes = estimates(walked, stages_of(walked), {"sft": 0, "grpo": 7_000})
-    assert (takes["sft"].works_on, takes["sft"].gpu_hours) == ("what rejection leaves", None)
-    assert (takes["grpo"].works_on, takes["grpo"].gpu_hours) == ("what prompts leaves", None)
+    found = takes(walked)
+    assert (found["sft"].works_on, found["sft"].seconds) == ("what rejection leaves", None)
+    assert (found["grpo"].works_on, found["grpo"].seconds) == ("what prompts leaves", None)
 
 
 def test_what_is_still_to_be_downloaded_gives_no_plan_of_the_synthesis(tmp_path: Path) -> None:
@@ -284,9 +362,9 @@ def test_what_is_still_to_be_downloaded_gives_no_plan_of_the_synthesis(tmp_path:
     walked = road(tmp_path, data=data)
     for counted in ((), ("cg_bench",)):
         walked.sizes = {
-            part.folder: Size(9, 9, 9.0, is_counted=part.folder in counted) for part in walked.benchmarks()
+            part: Size(9, 9, 9.0, is_counted=part.folder in counted) for part in walked.benchmarks()
         }
-        assert expected_of_synthesis(walked, stages_of(walked)) is None
+        assert plan_of_synthesis(walked, stages_of(walked)) is None
 
 
 # ---- what it needs of the machine ----------------------------------------------------------------------
@@ -391,13 +469,13 @@ def test_what_is_there_needs_no_room_again(
     (tmp_path / "lvbench/.cache/huggingface").mkdir(parents=True)
     for piece in videos.names[:2]:
         (tmp_path / "lvbench" / piece).write_bytes(b"x" * 100)
-    walked.sizes = {"lvbench": Size(40, 4, 1.0, is_counted=True, found=2)}
+    walked.sizes = {lvbench: Size(40, 4, 1.0, is_counted=True, found=2)}
     assert hub.room(walked, lvbench) == expected
-    walked.sizes = {"lvbench": Size(40, 4, 1.0, is_counted=True, found=4)}
+    walked.sizes = {lvbench: Size(40, 4, 1.0, is_counted=True, found=4)}
     assert hub.room(walked, lvbench) == (0, 0)
     # Put there by hand: what is there is all of it.
     shutil.rmtree(tmp_path / "lvbench/.cache")
-    walked.sizes = {"lvbench": Size(40, 4, 1.0, is_counted=True, found=0)}
+    walked.sizes = {lvbench: Size(40, 4, 1.0, is_counted=True, found=0)}
     assert hub.room(walked, lvbench) == (0, 50 if expected == (210, 50) else 200)
 
 
@@ -525,7 +603,7 @@ def test_a_test_set_without_its_answers_is_told_before_it_is_asked(tmp_path: Pat
     stages = [stage for stage in stages_of(walked) if stage.kind == "infer"]
 
     def finding() -> Finding:
-        walked.__dict__.pop("sizes", None)
+        walked.sizes.clear()
         return next(each for each in examine(walked, stages) if each.name.startswith("mlvu"))
 
     assert (finding().state, "1 of them without an answer" in finding().text) == ("wrong", True)

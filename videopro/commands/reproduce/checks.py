@@ -126,10 +126,10 @@ def _data(road: Road, kinds: set[str]) -> Iterator[Finding]:
     if not kinds & {"check", "transcribe", "index", "synthesize", "prompts", "infer"}:
         return
     for part in road.benchmarks():
-        root, size = road.root(part), road.sizes[part.folder]
+        root, size = road.root(part), road.size(part)
         comes = "download" in kinds and road.is_downloaded(part)
         state: State
-        if root.is_dir() and size is not None and size.is_counted:
+        if root.is_dir() and size.is_counted:
             state, text = "ok", f"{root}: {size.questions:,} questions"
             if size.unanswered:
                 state = "wrong"

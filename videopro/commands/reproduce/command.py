@@ -16,15 +16,14 @@ import sys
 from collections.abc import Sequence
 
 from videopro.cli import CommandLine, exit_status
-from videopro.commands.doctor import show, visible_gpus
+from videopro.commands.doctor import Finding, show, visible_gpus
 from videopro.commands.reproduce.checks import examine
-from videopro.commands.reproduce.estimates import estimates
-from videopro.commands.reproduce.expected import expected_of_synthesis
+from videopro.commands.reproduce.estimates import Work, estimate, plan_of_synthesis, show_plan
 from videopro.commands.reproduce.hub import compare
 from videopro.commands.reproduce.order import stages_of
-from videopro.commands.reproduce.plan import show_plan
+from videopro.commands.reproduce.pilot import pilot_of, read_pilot, run_pilot
 from videopro.commands.reproduce.road import Road
-from videopro.commands.reproduce.running import Record, check_same, run_stages
+from videopro.commands.reproduce.running import Record, check_same, run_stages, write_settings
 from videopro.commands.reproduce.settings import ReproduceConfig
 from videopro.commands.reproduce.stages import STAGES, Stage
 from videopro.errors import ConfigError
@@ -49,26 +48,40 @@ def reproduce(config: ReproduceConfig) -> None:
         return
     stages = selected(stages_of(road), config)
     record = Record(config.output)
-    left = [stage for stage in stages if not record.is_done(stage)]
-    findings = examine(road, left)
+    findings = [*examine(road, [stage for stage in stages if not record.is_done(stage)])]
+    _show_estimates(road, stages, findings)
     show(findings)
-    expected = expected_of_synthesis(road, left)
-    takes = estimates(road, stages, expected.rows if expected is not None else {})
-    if expected is not None:
-        takes["synthesize"] = expected.takes
-    show_plan(stages, takes, record, road.gpus)
-    broken = [each for each in findings if each.state == "broken"]
-    if broken:
-        names = "; ".join(each.name for each in broken)
-        raise ConfigError(f"missing or broken: {names} (see above); no stage was started")
+    if broken := [each.name for each in findings if each.state == "broken"]:
+        raise ConfigError(f"missing or broken: {'; '.join(broken)} (see above); no stage was started")
     check_same(stages, record)
     if config.plan:
         return
     _ask(config)
     with sole_writer(config.output):
+        write_settings(stages_of(road))
+        if config.pilot:
+            run_stages([stage for stage in stages if stage.kind in ("download", "check")], config.output)
+            own = pilot_of(road)
+            few = selected(stages_of(own), config)
+            run_pilot(own, few, Work(own, plan_of_synthesis(own, few, quiet=True)).of)
+            _show_estimates(Road(config, road.devices), stages, [])
+            return
         run_stages(stages, config.output)
     has_runs = any(stage.kind == "infer" for stage in stages)
     print(f"Done. Next: videopro view {config.output / 'runs'}" if has_runs else "Done.")
+
+
+def _show_estimates(road: Road, stages: Sequence[Stage], findings: list[Finding]) -> None:
+    """Print the findings, with what makes a synthesis impossible, and what the stages will take."""
+    record, plan, own = Record(road.output), None, pilot_of(road)
+    done = [stage.name for stage in stages if record.is_done(stage)]
+    try:
+        plan = plan_of_synthesis(road, [stage for stage in stages if stage.name not in done])
+    except ConfigError as error:
+        findings.append(Finding("training data", "synthesize", "broken", str(error)))
+    show(findings)
+    work = Work(road, plan, read_pilot(own, stages_of(own)))
+    show_plan(stages, {stage.name: estimate(work, stage) for stage in stages}, done, road.gpus)
 
 
 def selected(stages: Sequence[Stage], config: ReproduceConfig) -> list[Stage]:

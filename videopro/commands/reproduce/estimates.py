@@ -1,117 +1,230 @@
-"""Estimates of what a stage takes: questions, GPU-hours, dollars.
-
-Rates were measured with random weights of Qwen3-VL-8B on one H100 (perf/gpu.json, perf/gpu_steps.json), or
-are the paper's own runtimes (Table 2, on a machine that it does not name). Nothing is estimated for a machine
-without a GPU.
-"""
+"""What the stages of a reproduction will take: measured by its pilot, measured elsewhere, or assumed
+(rates.yaml)."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import redirect_stdout
+from dataclasses import dataclass, field, replace
+from io import StringIO
 from pathlib import Path
+from typing import Any
 
-from videopro.commands.doctor import size
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from videopro.cli import build_settings, read_yaml
 from videopro.commands.reproduce.hub import bytes_of, models
+from videopro.commands.reproduce.parts import Part
+from videopro.commands.reproduce.pilot import Measured, Span
 from videopro.commands.reproduce.road import Road
-from videopro.commands.reproduce.stages import Stage
+from videopro.commands.reproduce.stages import STAGES, Command, Stage, shown
+from videopro.data_synthesis import run as synthesis
+from videopro.data_synthesis.settings import SynthesisConfig
+from videopro.errors import ConfigError
 
-MEASURED = "measured on one H100, random weights of Qwen3-VL-8B"
-PAPER = "the larger runtime in the paper's Table 2, which does not name the machine"
-
-INDEXED_CLIPS = 58.0
-"""Clips of 10 s that LanguageBind indexes a second, in bf16 (perf/gpu.json, part g)."""
-SFT_ROWS = 2.4
-"""Rows that SFT trains on a second and GPU (part a)."""
-GRPO_STEP = 20.2
-"""Seconds of a GRPO step of 64 replies of 512 tokens on one GPU (perf/gpu_steps.json, part d)."""
-GRPO_REPLIES = 64
-RUNTIMES = {"native": 2.3, "program": 8.2, "adaptive": 5.9, "videopro": 7.8}
-"""Seconds a question: the larger of the two that Table 2 has for each way."""
-PAPER_ROWS = {"sft": 5_000, "grpo": 10_000}
+RATES: Mapping[str, Any] = read_yaml(Path(__file__).with_name("rates.yaml"))
+_UNITS = {"grpo": ("grpo", "program"), "prompts": ("native", "program")}
+"""The rates of a unit of work that has several."""
+_PAPER_ROWS = {"sft": 5_000, "grpo": 10_000}
 """Section 4: trajectories for SFT, prompts for GRPO."""
+
+Plan = Mapping[str, Any]
+"""Of a synthesis: `videopro.data_synthesis.plan`."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a stage takes. None: not estimated."""
+    """What a stage takes."""
 
     works_on: str = ""
     """Such as "1,549 questions"."""
-    gpu_hours: float | None = None
+    seconds: Span | None = None
+    """On the GPUs of the road; None: not estimated."""
     dollars: float | None = None
     basis: str = ""
-    """The source of the rate."""
+    """Where the time was measured: here, elsewhere; or assumed."""
 
 
-def estimates(road: Road, stages: Sequence[Stage], rows: Mapping[str, int]) -> dict[str, Estimate]:
-    """The estimate for each stage, by its name. `rows`: the expected rows of a synthesis for "sft" and
-    "grpo", if known."""
-    return {stage.name: _estimate(road, stage, rows) for stage in stages}
+@dataclass(frozen=True)
+class Work:
+    """How much each stage of a reproduction has to do."""
+
+    road: Road
+    plan: Plan | None = None
+    """None: not known before the annotations are there."""
+    measured: Measured = field(default_factory=lambda: Measured({}))
+    """By the pilot."""
+
+    def of(self, stage: Stage, command: Command) -> float | None:
+        """The work of a command in the unit of its stage; None: not known."""
+        road, kind, settings = self.road, stage.kind, command.settings or {}
+        tested = {(each.name, each.split): each for each in (*road.tested, *road.lengths)}
+        if kind in ("download", "check"):
+            return self._gigabytes(command)
+        if kind in ("transcribe", "index"):
+            return self._source()[1] + sum(self._asked(part)[1] for part in tested.values())
+        if kind in ("synthesize", "prompts"):
+            return self._source()[0]
+        if kind == "rejection":
+            return self._rows("grpo")
+        if kind in ("sft", "grpo"):
+            replies = int(settings.get("num_generations", 8)) if kind == "grpo" else 1
+            if (steps := int(settings.get("max_steps", -1))) > 0:
+                return float(steps * road.step_of(settings))
+            rows = self._rows(kind)
+            return None if rows is None else rows * replies * float(settings.get("num_train_epochs", 1))
+        if kind == "infer":
+            return self._asked(tested[settings["benchmark"], settings["split"]])[0]
+        return 1.0
+
+    def _rows(self, kind: str) -> float | None:
+        """The rows for a training; None: not known."""
+        config = self.road.config
+        file = config.sft_data if kind == "sft" else config.grpo_data
+        if file and Path(file).is_file():
+            with Path(file).open("rb") as lines:
+                return float(sum(bool(line.strip()) for line in lines))
+        if self.road.planner_writes(kind):
+            # How much a planner gets right, or wrong, is not known before it is asked.
+            return None
+        if file or self.plan is None:
+            return _PAPER_ROWS[kind]
+        expected, target = float(self.plan["rows"][kind]["rows"]), self.plan["rows"][kind]["target"]
+        if kind in self.measured.rows:
+            expected = self.measured.rows[kind] * self.plan["sides"][kind]["questions"]
+        return min(expected, target or expected)
+
+    def _gigabytes(self, command: Command) -> float:
+        """Of what a command downloads or unpacks."""
+        parts = {part.folder: part.repositories for part in self.road.benchmarks()}
+        if command.name == "benchmarks check":
+            files = [each for one in parts[command.arguments[0]] for each in one.needed if each.is_packed]
+            return sum(each.bytes for each in files) / 1e9
+        asked = [each for one in (models(self.road), *parts.values()) for each in one]
+        return bytes_of(each for each in asked if each.name in command.arguments) / 1e9
+
+    def _source(self) -> tuple[float, float]:
+        """The questions of the source that are asked, and the hours of their videos."""
+        config = self.road.config
+        part = next((each for each in self.road.benchmarks() if each.name == config.source), None)
+        if part is None or not (config.makes_sft_rows or config.makes_grpo_rows):
+            return 0.0, 0.0
+        if self.plan is None:
+            return self._asked(part, self.road.synthesis_settings().get("limit"))
+        size = self.road.size(part)
+        return float(self.plan["questions"]), size.hours * self.plan["videos"] / max(size.videos, 1)
+
+    def _asked(self, part: Part, *limit: float | None) -> tuple[float, float]:
+        return self.road.size(part).asked(*(limit or (self.road.config.limit,)))
 
 
-def _estimate(road: Road, stage: Stage, rows: Mapping[str, int]) -> Estimate:
-    counted = [road.sizes[part.folder] for part in road.benchmarks()]
-    hours = sum(each.hours for each in counted if each is not None)
-    on_gpu = road.gpus > 0
-    if stage.kind == "download":
-        _, _, folder = stage.name.partition("-")
-        asked = {part.folder: part.repositories for part in road.benchmarks()}.get(folder, models(road))
-        return Estimate(size(bytes_of(asked)))
-    if stage.kind == "transcribe":
-        return Estimate(f"at most {hours:,.0f} h of video")
-    if stage.kind == "index":
-        gpu_hours = hours * 360 / INDEXED_CLIPS / 3600 if on_gpu else None
-        return Estimate(f"{hours:,.0f} h of video", gpu_hours, basis=MEASURED)
-    if stage.kind in ("sft", "grpo"):
-        return _training(road, stage, rows.get(stage.kind), on_gpu)
-    if stage.kind == "infer":
-        return _answering(road, stage, on_gpu)
-    return Estimate()
+def plan_of_synthesis(road: Road, stages: Sequence[Stage], *, quiet: bool = False) -> Plan | None:
+    """What the stage `synthesize` is expected to ask, give and cost, after printing it unless `quiet`; None
+    if it is not among the stages, or its annotations are not downloaded yet.
+
+    Raises ConfigError for invalid settings, and if it would give no rows for a training that follows, before
+    the teacher is paid.
+    """
+    config = road.config
+    if "synthesize" not in [stage.kind for stage in stages]:
+        return None
+    settings = build_settings(SynthesisConfig, road.synthesis_settings(), "synthesize")
+    for part in road.benchmarks():
+        is_read = part.name == config.source or road.excluded(part) in settings.exclude
+        # Still to be downloaded, or only partly: what is missing is named among the findings.
+        if is_read and not road.size(part).is_counted:
+            return None
+    with redirect_stdout(StringIO() if quiet else sys.stdout):
+        plan = synthesis.run(replace(settings, plan=True))
+    needed = {
+        "sft": config.makes_sft_rows and config.has_teacher,
+        "grpo": config.makes_grpo_rows and config.grpo_prompts == "teacher",
+    }
+    for name, is_needed in needed.items():
+        if is_needed and not plan["rows"][name]["rows"]:
+            raise ConfigError(
+                f"the synthesis would give no rows for {name}, as all videos may go to the other training; "
+                "set another --synthesize seed=N or sft_share=SHARE, or use more questions"
+            )
+    return plan
 
 
-def _training(road: Road, stage: Stage, expected: int | None, on_gpu: bool) -> Estimate:
-    data_file = road.config.sft_data if stage.kind == "sft" else road.config.grpo_data
-    settings = stage.commands[0].settings or {}
-    rows: int | None
-    if data_file and Path(data_file).is_file():
-        with Path(data_file).open("rb") as file:
-            rows = sum(bool(line.strip()) for line in file)
-        works_on = f"{rows:,} rows"
-    elif not data_file and (writer := road.planner_writes(stage.kind)):
-        # How much a planner gets right, or wrong, is not known before it is asked.
-        rows, works_on = None, f"what {writer} leaves"
-    elif not data_file and expected is not None:
-        rows, works_on = expected, f"{expected:,} rows expected"
-    else:
-        rows = PAPER_ROWS[stage.kind]
-        works_on = f"{rows:,} rows (as in the paper)"
-    if (steps := int(settings.get("max_steps", -1))) > 0:
-        works_on = f"{steps:,} steps" + (f" over {works_on}" if data_file or expected is not None else "")
-        seen = float(steps * road.processes)
-        seen *= int(settings.get("per_device_train_batch_size", 8))
-        seen *= int(settings.get("gradient_accumulation_steps", 1))
-    elif rows is None:
-        return Estimate(works_on)
-    else:
-        replies = int(settings.get("num_generations", 8)) if stage.kind == "grpo" else 1
-        seen = rows * replies * float(settings.get("num_train_epochs", 1))
-    seconds = seen / SFT_ROWS if stage.kind == "sft" else seen / GRPO_REPLIES * GRPO_STEP
-    return Estimate(works_on, seconds / 3600 if on_gpu else None, basis=MEASURED)
+def estimate(work: Work, stage: Stage) -> Estimate:
+    """What a stage takes, as its pilot measured, or else by rates."""
+    road, plan, measured = work.road, work.plan, work.measured
+    amounts = [work.of(stage, command) for command in stage.commands]
+    known, unit = sum(each or 0 for each in amounts), STAGES[stage.kind]["unit"]
+    works_on = f"{number(known)} {unit}" if known and unit else ""
+    if None in amounts:
+        works_on = f"what {road.planner_writes(stage.kind)} leaves"
+    dollars = None
+    if stage.kind == "synthesize" and plan is not None and plan["teacher"]["requests"]:
+        teacher = plan["teacher"]
+        dollars, tokens = teacher["cost"], (teacher["tokens in"] + teacher["tokens out"]) / 1e6
+        works_on += f", {teacher['requests']:,} requests and {tokens:,.1f} million teacher tokens"
+    if stage.name in measured.stages:
+        spans = [measured.span(stage.name, position, amount) for position, amount in enumerate(amounts)]
+        dollars = measured.dollars(known, road) if dollars is not None else None
+        return Estimate(works_on, _sum(spans), dollars, "here")
+    if not known or not road.gpus:
+        return Estimate(works_on, None, dollars)
+    if stage.kind == "synthesize" and plan is not None:
+        seconds = plan["hours"]["model"] * 3600 / road.gpus
+        return Estimate(works_on, (seconds / 2, seconds, seconds * 2), dollars, "assumed")
+    method = (stage.commands[0].settings or {}).get("method", stage.kind)
+    rates = [RATES[name] for name in _UNITS.get(stage.kind, (method,)) if name in RATES]
+    spans = [tuple(each * known / road.gpus for each in rate["seconds"]) for rate in rates]
+    return Estimate(works_on, _sum(spans), None, rates[0]["basis"] if rates else "")
 
 
-def _answering(road: Road, stage: Stage, on_gpu: bool) -> Estimate:
-    questions, unknown, method = 0, [], "native"
-    for command in stage.commands:
-        settings = command.settings or {}
-        method = str(settings["method"])
-        folder = Path(str(settings["output"])).name
-        counted, limit = road.sizes.get(folder), road.config.limit
-        if counted is None:
-            unknown.append(folder)
-            continue
-        limited = counted.questions if limit is None else limit * counted.questions if limit < 1 else limit
-        questions += int(min(counted.questions, limited))
-    works_on = f"{questions:,} questions" + (f", plus {', '.join(unknown)}" if unknown else "")
-    seconds = questions * RUNTIMES[method]
-    return Estimate(works_on, seconds / 3600 if on_gpu else None, basis=PAPER)
+def _sum(spans: Sequence[Span | None]) -> Span | None:
+    """All of them; None if one is not known."""
+    least, seconds, most = (sum(span[end] for span in spans if span is not None) for end in range(3))
+    return None if None in spans or not spans else (least, seconds, most)
+
+
+def show_plan(stages: Sequence[Stage], found: Mapping[str, Estimate], done: Sequence[str], gpus: int) -> None:
+    """Print the stages with what each takes, and the commands. `done`: names of finished stages."""
+    console = Console()
+    left = [found[stage.name] for stage in stages if stage.name not in done]
+    table = Table(title="stages", title_justify="left", caption_justify="left")
+    for name in ("stage", "works on", "time", "measured", "dollars"):
+        table.add_column(name, no_wrap=name != "works on", justify="right" if name == "dollars" else "left")
+    total = _sum([each.seconds for each in left if each.seconds is not None])
+    dollars = sum(each.dollars or 0 for each in left) or None
+    for stage in stages:
+        each = Estimate("done") if stage.name in done else found[stage.name]
+        table.add_row(stage.name, each.works_on, _time(each.seconds), each.basis, _money(each.dollars))
+    table.add_section()
+    table.add_row("remaining", "", _time(total), "", _money(dollars), style="bold")
+    table.caption = "-: not estimated; --pilot measures it."
+    if total is not None and gpus:
+        table.caption += f" {number(total[1] * gpus / 3600)} GPU-hours on {gpus} GPUs."
+    console.print(table)
+    for stage in stages:
+        console.print(Text(f"{stage.name}: {stage.does}", style="bold"), soft_wrap=True)
+        for line in shown(stage.commands):
+            console.print(Text(f"    {line}"), soft_wrap=True)
+
+
+def _time(span: Span | None) -> str:
+    return "-" if span is None else f"{duration(span[1])} ({duration(span[0])} to {duration(span[2])})"
+
+
+def _money(value: float | None) -> str:
+    return "-" if value is None else number(value)
+
+
+def duration(seconds: float) -> str:
+    """A time as text: 52 s, 18 min, 3.1 h."""
+    if seconds < 120:
+        return f"{seconds:,.0f} s"
+    return f"{seconds / 60:,.0f} min" if seconds < 7200 else f"{number(seconds / 3600)} h"
+
+
+def number(value: float) -> str:
+    """A quantity as text, with a decimal if it is small."""
+    return f"{value:,.0f}" if value >= 10 or value == round(value) else f"{value:.1f}"

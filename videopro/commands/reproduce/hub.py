@@ -23,8 +23,8 @@ _ROUNDED = 0.02
 def room(road: Road, part: Part) -> tuple[float, float]:
     """The bytes of a benchmark that are still to be downloaded, and those that unpacking adds to them at its
     peak."""
-    count, downloaded, added = road.sizes[part.folder], 0.0, 0.0
-    absent = 1 - count.found / count.videos if count is not None and count.is_counted else 1.0
+    count, downloaded, added = road.size(part), 0.0, 0.0
+    absent = 1 - count.found / count.videos if count.is_counted else 1.0
     for files in (each for repository in part.repositories for each in repository.needed):
         here = sum(path.stat().st_size for path in road.root(part).glob(files.pattern))
         all_of_it = max(files.bytes, here) if road.is_downloaded(part) else here

@@ -1,22 +1,192 @@
-"""The stages from a benchmark's files to the paper's tables, in their order."""
+"""The stages from files to tables, in their order (VideoPro, sections 3.6 and 4)."""
 
 from __future__ import annotations
 
-from videopro.commands.reproduce.file_stages import download_stages, preparation_stages
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from videopro.cli import config_file, read_yaml
+from videopro.commands.reproduce.parts import Part
 from videopro.commands.reproduce.road import Road
-from videopro.commands.reproduce.run_stages import report_stage, run_stages
-from videopro.commands.reproduce.stages import Stage
-from videopro.commands.reproduce.training_stages import row_stages, training_stages
+from videopro.commands.reproduce.stages import STAGES, Command, Stage
+from videopro.data_synthesis.question_settings import QuestionSettings
 
 
 def stages_of(road: Road) -> list[Stage]:
     """All stages, those that `--only`, `--start` and `--until` leave out too."""
-    runs = list(run_stages(road))
-    return [
-        *download_stages(road),
-        *preparation_stages(road),
-        *row_stages(road),
-        *training_stages(road),
-        *runs,
-        report_stage(road, runs),
+    rows, runs = [*_row_stages(road), *_training_stages(road)], list(_run_stages(road))
+    return [*_file_stages(road), *_preparation(road, [*rows, *runs]), *rows, *runs, _report(road, runs)]
+
+
+def _file_stages(road: Road) -> Iterator[Stage]:
+    """Data and models, and a look at every file. Each benchmark is a stage, so that none is downloaded again
+    for another."""
+    for part in road.benchmarks():
+        if road.is_downloaded(part):
+            root = road.root(part)
+            yield road.stage(f"download-{part.folder}", *_downloads(part, str(root)), fetches=(root,))
+    names = dict.fromkeys(need.hub for need in (*road.backbone_needs(), *road.module_needs()) if need.hub)
+    commands = [Command("hf", ("download", name)) for name in names]
+    ocr = road.modules().get("ocr", "")
+    if ocr.startswith("easyocr") and "@" not in ocr:
+        # Its weights are not on the hub: they are downloaded when it is loaded.
+        load = f'from videopro.modules.models import load_ocr; load_ocr("{ocr}", device="cpu")'
+        commands.append(Command("python", ("-c", load)))
+    if commands:
+        yield road.stage("download-models", *commands)
+    unpack = ("--unpack", *(("--remove-archives",) if road.config.remove_archives else ()))
+    checks = [
+        Command("benchmarks check", (part.name, "--root", str(road.root(part)), *part.flags, *unpack))
+        for part in road.benchmarks()
     ]
+    if checks:
+        yield road.stage("check", *checks, runs_all=True)
+
+
+def _downloads(part: Part, root: str) -> Iterator[Command]:
+    """The commands that download a benchmark: all pieces that it needs, and nothing else."""
+    for each in part.repositories:
+        revision = ("--revision", each.revision) if each.revision else ()
+        names = (word for files in each.needed for word in ("--include", files.pattern))
+        where = ("--repo-type", "dataset", "--local-dir", root)
+        yield Command("hf", ("download", each.name, *where, *revision, *names))
+
+
+def _preparation(road: Road, stages: Sequence[Stage]) -> Iterator[Stage]:
+    """What is made once for each video that these stages ask about. One damaged video of thousands ends no
+    night's work: it is named, and its questions end in an error."""
+    modules = road.config.modules
+    commands = [
+        each for stage in stages for each in stage.commands if each.name in ("synthesize", "prompts", "infer")
+    ]
+    settings = [(each.settings or {}, str(each.file)) for each in commands]
+    files = {(each["root"], each.get("split")): file for each, file in settings if "root" in each}
+    if not files:
+        return
+    asked = ("--asked-by", *files.values(), "--skip-unreadable")
+    if road.speech != "none":
+        speech = ("--speech", str(modules["speech"])) if "speech" in modules else ()
+        yield road.stage(
+            "transcribe", road.shared(Command("transcribe", (*asked, *speech), gpus=road.placed))
+        )
+    encoder = road.modules().get("encoder", "none")
+    if encoder not in ("none", "auto"):
+        dtype = ("--dtype", str(modules["encoder_dtype"])) if modules.get("encoder_dtype") else ()
+        index = Command("index", (*asked, "--encoder", encoder, *dtype), gpus=road.placed)
+        yield road.stage("index", road.shared(index))
+
+
+def _row_stages(road: Road) -> Iterator[Stage]:
+    """Rows for SFT and prompts for GRPO, from a teacher or without one."""
+    config = road.config
+    if not config.makes_sft_rows and not (config.makes_grpo_rows and config.grpo_prompts == "teacher"):
+        return
+    about = "questions as prompts, each with its oracle mode; no teacher"
+    more = {} if config.has_teacher else {"does": about}
+    command = road.command("synthesize", "synthesize", road.synthesis_settings())
+    yield road.stage("synthesize", road.shared(command), **more)
+    if config.makes_sft_rows and not config.has_teacher:
+        settings = {
+            "model": config.model,
+            "answerer": config.model,
+            "data": str(road.output / "synthesis" / "grpo.jsonl"),
+            "output": str(road.own_programs),
+            "modules": dict(config.modules),
+        }
+        yield road.stage("rejection", road.launched("rejection", "rejection", settings, trains=False))
+
+
+def _training_stages(road: Road) -> Iterator[Stage]:
+    """SFT, GRPO, and the last adapter as a plain checkpoint."""
+    config, made = road.config, road.output / "synthesis"
+    if config.trains_sft:
+        rows = config.sft_data or str(made / "sft.jsonl" if config.has_teacher else road.own_programs)
+        yield road.stage("sft", _training(road, "sft", rows))
+    if config.trains_grpo:
+        rows = config.grpo_data or str(made / "grpo.jsonl")
+        if config.makes_grpo_rows and config.grpo_prompts == "planner":
+            rows = str(road.output / "prompts" / "grpo.jsonl")
+            yield road.stage("prompts", _prompts(road))
+        more = {
+            **({"adapter": road.after_sft} if road.after_sft else {}),
+            **({"modules": dict(config.modules)} if config.modules else {}),
+        }
+        yield road.stage("grpo", _training(road, "grpo", rows, **more))
+    adapter = road.after_grpo or road.after_sft
+    if config.merge and adapter:
+        arguments = ("--base", config.model, "--adapter", adapter, "--output", str(road.output / "merged"))
+        yield road.stage("merge", Command("merge", arguments))
+
+
+def _training(road: Road, kind: str, rows: str, **more: Any) -> Command:
+    """A training: its config, what the reproduction changes of it, its rows and its output."""
+    settings = {
+        **read_yaml(config_file(Path(getattr(road.config, kind)), kind)),
+        "model_name_or_path": road.config.model,
+        **getattr(road.config, f"{kind}_settings"),
+        **more,
+        "train_data": rows,
+        "output_dir": str(road.output / kind),
+    }
+    return road.launched(kind, kind, settings)
+
+
+def _prompts(road: Road) -> Command:
+    config, adapter = road.config, road.after_sft
+    # Which questions are asked, and which must not be, is one decision for both stages.
+    shared = {field.name for field in fields(QuestionSettings)}
+    settings = {
+        **{key: value for key, value in road.synthesis_settings().items() if key in shared},
+        **({"adapter": adapter} if adapter else {}),
+        **({"sft_data": config.sft_data} if config.sft_data else {}),
+        "modules": dict(config.modules),
+        "output": str(road.output / "prompts"),
+    }
+    return road.launched("prompts", "prompts", settings, trains=False)
+
+
+def _run_stages(road: Road) -> Iterator[Stage]:
+    """A run of each method that the tables need, on their benchmarks."""
+    tables, last = set(road.config.tables), road.after_grpo or road.after_sft
+    for name, run in STAGES["infer"]["runs"].items():
+        # Of an adapter made elsewhere, SFT is unknown.
+        if (not tables & {*run.get("tables", tables)} and tables) or (name == "sft" and not road.has_both):
+            continue
+        whole = "tables" not in run and tables & {"1", "5", "figures"}
+        parts = road.lengths if run.get("lengths") else road.tested if whole else road.ablated
+        adapter = {"last": last, "sft": road.after_sft or last}.get(run.get("adapter"), "")
+        labels = {part: part.split if part in road.lengths else part.folder for part in parts}
+        folders = {part: road.output / "runs" / name / label for part, label in labels.items()}
+        commands = [
+            road.launched(
+                "infer",
+                f"infer-{name}-{labels[part]}",
+                road.infer_settings(part, run["method"], adapter, run.get("options", {}), folder),
+                trains=False,
+            )
+            for part, folder in folders.items()
+        ]
+        if commands:
+            yield road.stage(
+                f"infer-{name}",
+                *commands,
+                does=run["does"],
+                after=("sft", "grpo") if adapter else (),
+                writes=tuple(folder / "summary.json" for folder in folders.values()),
+            )
+
+
+def _report(road: Road, runs: Sequence[Stage]) -> Stage:
+    """The report of these runs, next to the paper's numbers (Tables 1, 2, 4 and 5, Figures 2, 4 and 5)."""
+    titles = {"videopro": "SFT + GRPO=", "sft": "SFT="} if road.has_both else {}
+    named: dict[bool, list[str]] = {False: [], True: []}
+    for stage in runs:
+        name = stage.name.removeprefix("infer-")
+        kind = name.removeprefix("lengths-")
+        named[kind != name].append(f"{titles.get(kind, '')}{road.output / 'runs' / name}")
+    lengths = ("--lengths", *named[True]) if named[True] else ()
+    more = ("--published", "--title", "Reproduction of VideoPro", "--output", str(road.output / "report"))
+    after = tuple(stage.name for stage in runs)
+    return road.stage("report", Command("report", (*named[False], *lengths, *more)), after=after)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,15 @@ class Size(SplitSize):
     """Counted questions without an answer."""
     found: int = 0
     """Videos that are there."""
+
+    def asked(self, limit: float | None) -> tuple[float, float]:
+        """The questions of a `limit` (a number, or a share below 1), and the hours of their videos: whole
+        videos are taken."""
+        if limit is None:
+            return self.questions, self.hours
+        questions = min(self.questions, math.ceil(limit * self.questions if limit < 1 else limit))
+        videos = math.ceil(questions * self.videos / self.questions) if questions else 0
+        return questions, self.hours * videos / max(self.videos, 1)
 
 
 @dataclass(frozen=True)
@@ -51,15 +61,15 @@ class Part:
         """Those of the hub that have its files."""
         return manifest(self.name).of(self.split)
 
-    def size(self, root: Path | None) -> Size | None:
-        """Its size: counted in its files, else as published; None if neither is known."""
-        published = manifest(self.name).sizes.get(self.split)
+    def size(self, root: Path | None) -> Size:
+        """Its size: counted in its files, else as published, else 0."""
+        published = manifest(self.name).sizes.get(self.split, SplitSize(0, 0, 0.0))
         try:
             items = load(self.name, split=self.split, root=root, protocol=self.protocol).items
         except VideoProError:
-            return Size(published.questions, published.videos, published.hours) if published else None
+            return Size(published.questions, published.videos, published.hours)
         videos = {item.video_key: item.video for item in items}
-        hours = published.hours * len(videos) / published.videos if published else 0.0
+        hours = published.hours * len(videos) / max(published.videos, 1)
         unanswered = sum(item.answer is None and not item.question.is_open for item in items)
         found = sum(video.exists() for video in videos.values())
         return Size(len(items), len(videos), hours, True, unanswered, found)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +32,7 @@ class Road:
         """The names of the GPUs that are used; of those that are missing, their numbers."""
         self.processes = config.processes or max(gpus, 1)
         self.output = config.output
+        self.sizes: dict[Part, Size] = {}
         self.tested = parts_of(config.benchmarks)
         ablated = {part.folder for part in parts_of(config.ablation_benchmarks)}
         unknown = ablated - {part.folder for part in self.tested}
@@ -42,6 +42,13 @@ class Road:
                 f"({', '.join(part.folder for part in self.tested)})"
             )
         self.ablated = [part for part in self.tested if part.folder in ablated]
+        self.lengths = [
+            replace(part, split=length)
+            for part in self.tested
+            for length in ("short", "medium")
+            if (part.name, part.split) == ("videomme", "long")
+        ]
+        """What Figure 5 has beyond Table 1: the other lengths of Video-MME."""
 
     @property
     def after_sft(self) -> str:
@@ -112,11 +119,16 @@ class Road:
             not folder.exists() or (folder / ".cache" / "huggingface").exists()
         )
 
-    @cached_property
-    def sizes(self) -> dict[str, Size | None]:
-        """How large each benchmark is, by its folder."""
-        parts = dict.fromkeys([*self.benchmarks(), *self.tested])
-        return {part.folder: part.size(self.root(part) if part.has_files else None) for part in parts}
+    def size(self, part: Part) -> Size:
+        """How large a benchmark is. It is counted once."""
+        if part not in self.sizes:
+            self.sizes[part] = part.size(self.root(part) if part.has_files else None)
+        return self.sizes[part]
+
+    def step_of(self, settings: Mapping[str, Any]) -> int:
+        """The rows, or replies, of a training's step."""
+        batch = int(settings.get("per_device_train_batch_size", 8))
+        return self.processes * batch * int(settings.get("gradient_accumulation_steps", 1))
 
     def planner_writes(self, kind: str) -> str:
         """The stage in which a planner, not a teacher, makes the rows for a training; "" if there is none."""
@@ -205,14 +217,20 @@ class Road:
         given = {"does": row.get("does"), "after": tuple(row.get("after", ())), "writes": writes, **more}
         return Stage(name, commands=commands, **given)
 
-    def placed(self, command: Command) -> Command:
-        """The command with only the selected GPUs visible: an engine starts on each GPU that it sees, and
-        transformers trains on all of them at once."""
-        return replace(command, gpus=",".join(self.devices)) if self.gpus < self.present else command
-
-    def command(self, name: str, file: str, settings: Mapping[str, Any]) -> Command:
+    def command(self, name: str, file: str, settings: Mapping[str, Any], **more: Any) -> Command:
         """A command whose settings are written into `configs/FILE.yaml` of the output."""
-        return self.placed(Command(name, settings=settings, file=self.output / "configs" / f"{file}.yaml"))
+        path = self.output / "configs" / f"{file}.yaml"
+        return Command(name, settings=settings, file=path, gpus=self.placed, **more)
+
+    @property
+    def placed(self) -> tuple[str, ...] | None:
+        """The GPUs that commands see; None: all that this process sees. An engine starts on each GPU that it
+        sees, and transformers trains on all of them at once."""
+        return tuple(self.devices) if self.gpus < self.present else None
+
+    def shared(self, command: Command) -> Command:
+        """The command on each GPU; those started share its work."""
+        return replace(command, gpus=tuple(self.devices), on_each_gpu=True) if self.gpus > 1 else command
 
     def launched(self, name: str, file: str, settings: Mapping[str, Any], *, trains: bool = True) -> Command:
         """A command that accelerate launches in every process. A single answering process needs no
@@ -230,4 +248,4 @@ class Road:
         # Port 0: a free one, so that two reproductions do not meet.
         flags += ["--num_processes", str(self.processes), "--main_process_port", "0"]
         alone = self.processes == 1 and self.gpus > 1
-        return replace(command, launch=tuple(flags), gpus=self.devices[0] if alone else command.gpus)
+        return replace(command, launch=tuple(flags), gpus=(self.devices[0],) if alone else command.gpus)

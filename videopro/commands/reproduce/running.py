@@ -1,82 +1,90 @@
-"""Runs the stages in order, and records which are done."""
+"""Runs the stages in order, and records which are done and what they took."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
+import statistics
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
+from itertools import groupby, pairwise
 from pathlib import Path
-from typing import IO
+from typing import Any
 
 import yaml
 
+from videopro.cli import TIMES
+from videopro.commands.doctor import gpu_memory
 from videopro.commands.reproduce.stages import Command, Stage, shown
-from videopro.errors import RunError, cannot_write, reason_of, writing_file
-from videopro.storage import parse_json, write_atomically
+from videopro.errors import RunError, reason_of, writing_file
+from videopro.storage import write_atomically
 
 _PATIENCE = 60.0
 """Seconds that commands get to exit after Ctrl-C before they are killed."""
+_TRAINS = ("sft", "grpo")
+"""Their first step also allocates and compiles."""
 
 
 @dataclass(frozen=True)
-class Done:
-    """A finished stage."""
+class Took:
+    """What a command took."""
 
-    name: str
-    key: str
-    """`Stage.key` of that time."""
     seconds: float
-    """Seconds that the last call worked on it."""
-    ended: float
-    """When: seconds since 1970."""
+    starting: float
+    """Seconds of these before the first part of its work, and after the last."""
+    spread: float
+    """By which share its working seconds may differ for as many other parts: two standard errors."""
+    cpu_seconds: float
+    memory: float
+    """Bytes of its largest process, at most."""
+    gpu_memory: float
+    """Bytes on all GPUs together, at most."""
 
 
 class Record:
-    """`stages.json` of a reproduction: which stages are done, and how long they took."""
+    """`done/STAGE.json` of a reproduction: the stages that are done, and what they took."""
 
     def __init__(self, folder: Path) -> None:
-        """Raises RunError if it cannot be read."""
-        self._path = folder / "stages.json"
-        self._stages: dict[str, Done] = {}
-        if self._path.exists():
-            try:
-                rows = parse_json(self._path.read_text(encoding="utf-8"))
-                self._stages = {row["name"]: Done(**row) for row in rows}
-            except (OSError, ValueError, TypeError, KeyError) as error:
-                raise RunError(
-                    f"{self._path}: cannot be read ({reason_of(error)}); delete it; finished stages then end "
-                    "at once"
-                ) from error
+        self._folder = folder / "done"
 
-    def of(self, stage: Stage) -> Done | None:
+    def of(self, stage: Stage) -> dict[str, Any] | None:
         """The record of a finished stage, with any settings; None if it is not finished, or its files are
-        gone."""
-        done = self._stages.get(stage.name)
-        is_there = all(path.exists() for path in (*stage.writes, *stage.fetches))
-        return done if done is not None and is_there else None
+        gone. Raises RunError if it cannot be read."""
+        path = self._folder / f"{stage.name}.json"
+        if not path.exists() or not all(each.exists() for each in (*stage.writes, *stage.fetches)):
+            return None
+        try:
+            return dict(json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError) as error:
+            raise RunError(
+                f"{path}: cannot be read ({reason_of(error)}); delete it: a finished stage then ends at once"
+            ) from error
 
     def is_done(self, stage: Stage) -> bool:
         """Whether a stage was finished with its current commands, and no stage that it reads from was redone
         since."""
-        done = self.of(stage)
-        if done is None or done.key != stage.key:
-            return False
-        before = [self._stages[name] for name in stage.after if name in self._stages]
-        return all(each.ended <= done.ended for each in before)
+        done, path = self.of(stage), self._folder / f"{stage.name}.json"
+        before = [self._folder / f"{name}.json" for name in stage.after]
+        return (done is not None and done["commands"] == stage.key) and all(
+            each.stat().st_mtime <= path.stat().st_mtime for each in before if each.exists()
+        )
 
-    def add(self, stage: Stage, seconds: float) -> None:
+    def took(self, stage: Stage) -> list[Took]:
+        """What each command of a finished stage took."""
+        return [Took(**row) for row in (self.of(stage) or {"took": []})["took"]]
+
+    def add(self, stage: Stage, took: Sequence[Took]) -> None:
         """Record a finished stage. Raises RunError."""
-        self._stages[stage.name] = Done(stage.name, stage.key, round(seconds, 1), time.time())
-        text = json.dumps([asdict(done) for done in self._stages.values()], indent=1) + "\n"
-        with writing_file(self._path):
-            write_atomically(self._path, text)
+        path = self._folder / f"{stage.name}.json"
+        text = json.dumps({"commands": stage.key, "took": [asdict(each) for each in took]}, indent=1) + "\n"
+        with writing_file(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, text)
 
 
 def check_same(stages: Sequence[Stage], record: Record) -> None:
@@ -84,7 +92,7 @@ def check_same(stages: Sequence[Stage], record: Record) -> None:
     for stage in stages:
         done = record.of(stage)
         # A stage that only fetches and prepares is done again: it leaves what is there.
-        if stage.writes and done is not None and done.key != stage.key:
+        if stage.writes and done is not None and done["commands"] != stage.key:
             raise RunError(
                 f"stage {stage.name!r} was finished with other settings; set another --output, or delete "
                 f"{', '.join(map(str, stage.writes))} and everything made from it"
@@ -99,75 +107,73 @@ def run_stages(stages: Sequence[Stage], folder: Path) -> None:
     """
     record = Record(folder)
     check_same(stages, record)
+    (folder / "logs").mkdir(parents=True, exist_ok=True)
     for number, stage in enumerate(stages, start=1):
         head = f"[{number}/{len(stages)}] {stage.name}: {stage.does}"
         if record.is_done(stage):
             print(f"{head}: already done", flush=True)
             continue
-        print(head, flush=True)
-        for line in shown(stage.commands):
-            print(f"    {line}", flush=True)
-        began = time.monotonic()
-        _write_settings(stage)
-        (folder / "logs").mkdir(parents=True, exist_ok=True)
-        ends = [f"-{number + 1}" for number in range(len(stage.commands))]
-        logs = [folder / "logs" / f"{stage.name}{end}.log" for end in (ends if len(ends) > 1 else [""])]
-        started = 0
-        failures: list[tuple[Path, RunError]] = []
-        for commands in stage.waves():
+        print("\n    ".join([head, *shown(stage.commands)]), flush=True)
+        took: list[Took] = []
+        failures: list[RunError] = []
+        for position, command in enumerate(stage.commands, start=1):
+            end = f"-{position}" if len(stage.commands) > 1 else ""
             try:
-                _run(stage, commands, logs[started : started + len(commands)])
+                took.append(_run(stage, command, folder / "logs" / f"{stage.name}{end}.log"))
             except RunError as error:
-                failures.append((logs[started], error))
+                failures.append(error)
                 if not stage.runs_all:
                     break
-            started += len(commands)
         if failures:
-            others = ", ".join(str(log) for log, _ in failures[1:])
-            also = f"; also failed: {others}" if others else ""
-            raise RunError(f"{failures[0][1]}{also}{_way_on(stage, stages[number:])}") from failures[0][1]
-        missing = [path for path in stage.writes if not path.exists()]
-        if missing:
+            others = f"; {len(failures) - 1} more of its commands failed" if failures[1:] else ""
+            raise RunError(f"{failures[0]}{others}{_way_on(stage, stages[number:])}") from failures[0]
+        if missing := [path for path in stage.writes if not path.exists()]:
             raise RunError(
                 f"stage {stage.name!r} ended without an error, but {missing[0]} is missing; see its "
-                f"output in {logs[0]}"
+                f"output in {folder / 'logs'}"
             )
-        record.add(stage, time.monotonic() - began)
-        print(f"    {stage.name} took {(time.monotonic() - began) / 60:.1f} min", flush=True)
+        record.add(stage, took)
+        print(f"    {stage.name} took {sum(each.seconds for each in took) / 60:.1f} min", flush=True)
+
+
+def write_settings(stages: Sequence[Stage]) -> None:
+    """Write the files of all commands: those that prepare videos read those that ask about them."""
+    for command in (each for stage in stages for each in stage.commands if each.file is not None):
+        assert command.file is not None
+        settings = yaml.safe_dump(dict(command.settings or {}), sort_keys=False, allow_unicode=True)
+        with writing_file(command.file):
+            command.file.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(command.file, f"# {command}\n{settings}")
 
 
 def _way_on(stage: Stage, rest: Sequence[Stage]) -> str:
     """How to continue without a stage that only checks and prepares: a benchmark whose videos are no longer
     published is never complete."""
     later = next((each.kind for each in rest if each.kind != stage.kind), "")
-    if stage.writes or not later:
-        return ""
-    return f"; to continue without the missing files, add --start {later}"
+    return (
+        f"; to continue without the missing files, add --start {later}" if later and not stage.writes else ""
+    )
 
 
-def _write_settings(stage: Stage) -> None:
-    for command in stage.commands:
-        if command.file is None:
-            continue
-        text = f"# {command}\n" + yaml.safe_dump(
-            dict(command.settings or {}), sort_keys=False, allow_unicode=True
-        )
-        with writing_file(command.file):
-            command.file.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(command.file, text)
+def _run(stage: Stage, command: Command, log: Path) -> Took:
+    """Run a command, on each GPU if it is for each, and wait for all. The first one's output is shown."""
+    times, began = log.with_suffix(".times"), time.time()
+    times.unlink(missing_ok=True)
+    stop, used = threading.Event(), [0.0]
 
+    def watch() -> None:
+        while not stop.wait(1.0):
+            used.append(gpu_memory())
 
-def _run(stage: Stage, commands: Sequence[Command], logs: Sequence[Path]) -> None:
-    """Run commands at once, and wait for all. The first one's output is shown."""
     with ExitStack() as stack:
-        running = []
-        for number, (command, log) in enumerate(zip(commands, logs, strict=True)):
-            # Of an earlier attempt, what it said is kept. Unbuffered: what a full disk refused is not tried
-            # again when the file is closed.
-            file = stack.enter_context(log.open("ab", buffering=0))
+        if command.gpus != () and gpu_memory():
+            threading.Thread(target=watch, daemon=True).start()
+            stack.callback(stop.set)
+        running, tees = [], []
+        for environment in command.environments:
             process = subprocess.Popen(
                 command.argv,
-                env={**os.environ, **command.environment},
+                env={**os.environ, **environment, TIMES: str(times.absolute())},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -175,43 +181,48 @@ def _run(stage: Stage, commands: Sequence[Command], logs: Sequence[Path]) -> Non
                 process_group=0,
             )
             stack.callback(_end, process)
-            unwritten = list[OSError]()
-            copying = (process, file, number == 0, unwritten)
-            copier = threading.Thread(target=_copy, args=copying, daemon=True)
-            copier.start()
-            running.append((command, process, copier, log, unwritten))
-        for _, process, copier, _, _ in running:
-            process.wait()
-            copier.join()
-    failed = [each for each in running if each[1].returncode]
+            running.append(process)
+            # It reads on where it cannot write (a full disk, a reader that has gone): the command would wait
+            # for it. Of an earlier attempt, what it said is kept.
+            out = None if len(running) == 1 else subprocess.DEVNULL
+            tees.append(subprocess.Popen(["tee", "-aip", log], stdin=process.stdout, stdout=out))
+        usages = [os.wait4(process.pid, 0) for process in running]
+        for process, (_, status, _) in zip(running, usages, strict=True):
+            process.returncode = os.waitstatus_to_exitcode(status)
+        unwritten = [tee.wait() for tee in tees]
+    failed = next((process.returncode for process in running if process.returncode), 0)
     if failed:
-        command, process, _, log, _ = failed[0]
         raise RunError(
-            f"stage {stage.name!r} failed (status {process.returncode}); see its output in {log}; its "
-            f"command was: {command}\nthe stages before it are finished; re-run the same command to resume"
+            f"stage {stage.name!r} failed (status {failed}); see its output in {log}; its command was: "
+            f"{command}\nthe stages before it are finished; re-run the same command to resume"
         )
-    for _, _, _, log, unwritten in running:
-        if unwritten:
-            raise RunError(cannot_write(log, unwritten[0]))
+    if any(unwritten):
+        raise RunError(f"{log}: cannot be written (see above)")
+    seconds = time.time() - began
+    working, spread = _work_in(times, stage.kind in _TRAINS)
+    cpu = sum(usage.ru_utime + usage.ru_stime for _, _, usage in usages)
+    memory = 1024.0 * max(usage.ru_maxrss for _, _, usage in usages)
+    return Took(seconds, seconds - working, spread, cpu, memory, max(used))
 
 
-def _copy(process: subprocess.Popen[bytes], log: IO[bytes], shows: bool, unwritten: list[OSError]) -> None:
-    """Copy a command's output to its log, and to the terminal, as it arrives. Where that fails (a full disk,
-    a reader that has gone), the rest is read all the same, because the command would wait for it; the error
-    of the log goes into `unwritten`."""
-    assert process.stdout is not None
-    while data := os.read(process.stdout.fileno(), 65536):
-        try:
-            if not unwritten:
-                log.write(data)
-        except OSError as error:
-            unwritten.append(error)
-        try:
-            if shows:
-                sys.stdout.buffer.write(data)
-                sys.stdout.flush()
-        except OSError:
-            shows = False
+def _work_in(times: Path, trains: bool) -> tuple[float, float]:
+    """The seconds in which a command worked on its parts, without a training's first step, and their spread
+    (`Took`), of the process that worked longest."""
+    rows = [json.loads(line) for line in times.read_text().splitlines()] if times.exists() else []
+    found = [(0.0, 1.0)]
+    for _, own in groupby(sorted(rows, key=lambda row: row[0]), key=lambda row: row[0]):
+        each: list[float] = []
+        for (_, before, had), (_, after, has) in pairwise(own):
+            if has > had:
+                each += [(after - before) / (has - had)] * (has - had)
+            elif trains:
+                each = []  # the rows were prepared, and the training begins
+        each = each[1:] if trains else each
+        error = (
+            2 * statistics.stdev(each) / statistics.mean(each) / len(each) ** 0.5 if len(each) > 1 else 1.0
+        )
+        found.append((sum(each), min(error, 1.0)))
+    return max(found)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

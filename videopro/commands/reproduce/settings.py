@@ -14,7 +14,7 @@ from videopro.errors import ConfigError
 NONE = "none"
 """In place of a config: leave that out."""
 
-TABLES = ("1", "2", "3", "4", "5", "figures")
+TABLES = ("1", "2", "4", "5", "figures")
 
 # They make fields, as `option` does.
 # ruff: noqa: RUF009
@@ -72,7 +72,7 @@ class ReproduceConfig:
         ("videopro",), "benchmarks of Table 1: names, or videopro for the paper's four"
     )
     ablation_benchmarks: tuple[str, ...] = _evaluate(
-        ("lvbench", "videomme"), "the benchmarks of Tables 2 to 4, of --benchmarks"
+        ("lvbench", "videomme"), "the benchmarks of Tables 2 and 4, of --benchmarks"
     )
     tables: tuple[str, ...] = _evaluate(TABLES, f"tables to make: {', '.join(TABLES)}")
     limit: int | float | None = _evaluate(None, "questions to answer per benchmark, or a share below 1")
@@ -81,6 +81,10 @@ class ReproduceConfig:
     start: str = _which("", "skip the stages before this one")
     until: str = _which("", "skip the stages after this one")
     plan: bool = option(False, "print the stages and their cost, and run nothing")
+    pilot: bool = option(
+        False, "run a few rows through every stage first, and print what all of them will take by these"
+    )
+    pilot_rows: int = option(20, "rows of the pilot in each stage")
     yes: bool = option(False, "start without asking for confirmation")
     check_manifest: bool = option(
         False, "compare what is known of the benchmarks and models with the hub, and run nothing"
@@ -96,7 +100,7 @@ class ReproduceConfig:
             if name not in TABLES:
                 raise ConfigError(f"tables: unknown table {name!r}; choose from {', '.join(TABLES)}")
         check_least(self, 0, "gpus")
-        check_least(self, 1, "processes")
+        check_least(self, 1, "processes", "pilot_rows")
         if self.limit is not None and not self.limit > 0:
             raise ConfigError(f"limit is {self.limit:g}; set a number of questions, or a share below 1")
 

@@ -6,12 +6,11 @@ commands are printed.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +34,10 @@ class Command:
     file: Path | None = None
     launch: tuple[str, ...] | None = None
     """The flags of `accelerate launch`; None: it is started directly."""
-    gpus: str | None = None
+    gpus: tuple[str, ...] | None = None
     """The GPUs that it sees, as CUDA_VISIBLE_DEVICES names them; None: those that this process sees."""
+    on_each_gpu: bool = False
+    """Whether it is started on each of `gpus` at the same time, to share its work."""
 
     @property
     def argv(self) -> list[str]:
@@ -45,31 +46,29 @@ class Command:
             return [sys.executable, *PROGRAMS[self.name], *self._flags]
         if self.launch is None:
             return [sys.executable, *self._module]
-        return [sys.executable, "-m", "accelerate.commands.launch", *self._launched]
+        return [sys.executable, "-m", "accelerate.commands.launch", *self.launch, *self._module]
 
     @property
-    def environment(self) -> dict[str, str]:
-        """Environment variables to add to this process's environment."""
-        return {} if self.gpus is None else {"CUDA_VISIBLE_DEVICES": self.gpus}
+    def environments(self) -> list[dict[str, str]]:
+        """What is added to this process's environment, for each time that it is started."""
+        if self.gpus is None:
+            return [{}]
+        seen = self.gpus if self.on_each_gpu and self.gpus else [",".join(self.gpus)]
+        return [{"CUDA_VISIBLE_DEVICES": gpus} for gpus in seen]
 
     def __str__(self) -> str:
         """As typed in a shell."""
-        before = "".join(f"{name}={value} " for name, value in self.environment.items())
+        (first, *others), typed = self.environments, ["videopro", *self.name.split(), *self._flags]
         if self.name in PROGRAMS:
-            argv = [self.name, *self._flags]
-        elif self.launch is None:
-            argv = ["videopro", *self.name.split(), *self._flags]
-        else:
-            argv = ["accelerate", "launch", *self._launched]
-        return before + shlex.join(argv)
+            typed = [self.name, *self._flags]
+        elif self.launch is not None:
+            typed = ["accelerate", "launch", *self.launch, *self._module]
+        line = "".join(f"{name}={value} " for name, value in first.items()) + shlex.join(typed)
+        return f"{line}  # and on {len(others)} other GPUs" if others else line
 
     @property
     def _flags(self) -> list[str]:
         return [*self.arguments, *(["--config", str(self.file)] if self.file is not None else [])]
-
-    @property
-    def _launched(self) -> list[str]:
-        return [*(self.launch or ()), *self._module]
 
     @property
     def _module(self) -> list[str]:
@@ -92,8 +91,6 @@ class Stage:
     """Files that exist when it is done."""
     fetches: tuple[Path, ...] = ()
     """Folders that it also needs to be done; they may come from other settings."""
-    in_parallel: bool = False
-    """Whether commands on different GPUs run in parallel."""
     runs_all: bool = False
     """Whether the other commands still run after one fails, before the stage fails."""
 
@@ -102,39 +99,11 @@ class Stage:
         """Its kind, one of STAGES."""
         return self.name.partition("-")[0]
 
-    def waves(self) -> list[tuple[Command, ...]]:
-        """Groups of commands that run in parallel, at most one per GPU."""
-        if not self.in_parallel:
-            return [(command,) for command in self.commands]
-        waves: list[list[Command]] = []
-        for command in self.commands:
-            if not waves or command.gpus in [other.gpus for other in waves[-1]]:
-                waves.append([])
-            waves[-1].append(command)
-        return [tuple(wave) for wave in waves]
-
     @property
-    def key(self) -> str:
-        """A hash of its commands and their settings, to see whether they changed. The number of shards does
-        not matter."""
+    def key(self) -> Any:
+        """Its commands and their settings, JSON-able, to see whether they changed."""
         rows = [[each.name, each.arguments, each.settings] for each in self.commands]
-        about = list({json.dumps(row, sort_keys=True, default=str): row for row in rows}.values())
-        return hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode()).hexdigest()[:16]
-
-
-def in_shards(command: Command, gpus: Sequence[str]) -> tuple[Command, ...]:
-    """The command once for each GPU, with `--shard i/n`; unchanged for one GPU or none."""
-    if len(gpus) < 2:
-        return (command,)
-    return tuple(
-        replace(command, arguments=(*command.arguments, "--shard", f"{number}/{len(gpus)}"), gpus=gpu)
-        for number, gpu in enumerate(gpus, start=1)
-    )
-
-
-def on_each_gpu(command: Command, gpus: Sequence[str]) -> tuple[Command, ...]:
-    """The same command once for each GPU, for one that shares its work with others like it."""
-    return tuple(replace(command, gpus=gpu) for gpu in gpus) if len(gpus) > 1 else (command,)
+        return json.loads(json.dumps(rows, default=str))
 
 
 def shown(commands: Sequence[Command], most: int = 3) -> list[str]:
