@@ -99,6 +99,26 @@ def test_a_benchmarks_videos_without_subtitles_are_transcribed(
     assert "skipped 1 videos with listed subtitles" in out
     assert f"next: videopro infer --benchmark jsonl --root {tmp_path} --method videopro" in out
     assert "speech=whisper:loudness@de" in out
+    # Of what a run asks, here its first questions, and a synthesis without those of the second video.
+    with_tone(tmp_path / "c.mkv", starts=(3.0,), seconds=1.0)
+    more = {**asked, "id": "4", "video": "c.mkv"}
+    (tmp_path / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in (*questions, more)))
+    infer = {"benchmark": "jsonl", "root": str(tmp_path), "ids": ["1"], "model": "x", "output": "x"}
+    synthesis = {
+        "source": "jsonl",
+        "root": str(tmp_path),
+        "model": "x",
+        "output": "x",
+        "exclude": [str(tmp_path / "b")],
+        "evaluation": "skip",
+    }
+    for name, config in {"infer": infer, "synthesis": synthesis}.items():
+        (tmp_path / f"{name}.yaml").write_text(json.dumps(config))
+    (tmp_path / "b").mkdir()
+    shutil.copy(tmp_path / "b.mkv", tmp_path / "b/copy.mkv")
+    for name, expected in (("infer", "1 existed"), ("synthesis", "1 transcribed")):
+        assert main(["--asked-by", str(tmp_path / f"{name}.yaml"), *SPEECH, "--language", "de"]) == 0
+        assert expected in capsys.readouterr().out
     assert main([*flags, "--subtitles", "none"]) == 0
-    assert "2 videos" in capsys.readouterr().out
-    assert len(speech.heard) == 2
+    assert "3 videos" in capsys.readouterr().out
+    assert len(speech.heard) == 3

@@ -1,5 +1,6 @@
 """The tables of reports, of accuracies and of costs, against values worked out by hand."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -306,6 +307,33 @@ def test_accuracy_by_duration(tmp_path: Path) -> None:
     assert column(found, "2-15 min, %") == ["", "100.0"]
     assert column(found, "> 15 min, %") == ["100.0", "0.0"]
     assert any(note.startswith("1 answers") for note in found.notes)
+
+
+def test_other_lengths_are_in_the_figure_of_lengths_alone(tmp_path: Path) -> None:
+    """The paper's tables have Video-MME's long group, and its Figure 5 all three."""
+    runs = {
+        split: write_run(
+            tmp_path / split,
+            [replace(trace, question_id=f"{split}-{trace.question_id}") for trace in given],
+            benchmark="videomme",
+            split=split,
+        )
+        for split, given in {
+            "long": answers("AB", minutes=(40.0, 50.0)),
+            "medium": answers("AAA", minutes=(5.0, 6.0, 7.0)),
+            "short": answers("B", minutes=(1.0,)),
+        }.items()
+    }
+    others = [f"x={runs['short']}", f"x={runs['medium']}"]
+    made, _ = build(read_runs([f"x={runs['long']}"], others), ("durations", "main"))
+    lengths, main = (section.tables[0] for section in made)
+    assert [lengths.rows[0][0], *column(lengths, "n, < 2 min"), *column(lengths, "n, 2-15 min")] == [
+        "Video-MME", "1", "3",
+    ]  # fmt: skip
+    assert column(lengths, "> 15 min, %") == ["50.0"]
+    (row,) = main.rows
+    assert "50.0" in str(row[1])
+    assert "Video-MME long" in main.heads
 
 
 # ---- pairs, protocols, questions -------------------------------------------------------------------------

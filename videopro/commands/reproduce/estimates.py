@@ -24,9 +24,10 @@ from videopro.commands.reproduce.stages import STAGES, Command, Stage, shown
 from videopro.data_synthesis import run as synthesis
 from videopro.data_synthesis.settings import SynthesisConfig
 from videopro.errors import ConfigError
+from videopro.train.settings.merge_and_rejection import RejectionConfig
 
 RATES: Mapping[str, Any] = read_yaml(Path(__file__).with_name("rates.yaml"))
-_UNITS = {"grpo": ("grpo", "program"), "prompts": ("native", "program")}
+_UNITS = {"grpo": ("grpo", "program"), "rejection": ("grpo", "program"), "prompts": ("native", "program")}
 """The rates of a unit of work that has several."""
 _PAPER_ROWS = {"sft": 5_000, "grpo": 10_000}
 """Section 4: trajectories for SFT, prompts for GRPO."""
@@ -69,7 +70,8 @@ class Work:
         if kind in ("synthesize", "prompts"):
             return self._source()[0]
         if kind == "rejection":
-            return self._rows("grpo")
+            prompts = self.plan["rows"]["grpo"]["rows"] if self.plan is not None else self._source()[0]
+            return float(prompts * settings.get("samples", RejectionConfig.samples))
         if kind in ("sft", "grpo"):
             replies = int(settings.get("num_generations", 8)) if kind == "grpo" else 1
             if (steps := int(settings.get("max_steps", -1))) > 0:
