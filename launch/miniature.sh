@@ -26,14 +26,14 @@ reproduce --output "$folder/output" --synthesize "teacher=api:narrator-1@http://
 # The same road without a teacher, from the adapter on.
 PYTHONPATH=tests/support/miniature/cpu_as_gpu:. reproduce --output "$folder/planner" --sft-adapter "$folder/output/sft" \
     --grpo-prompts planner --synthesize limit=8 --modules ocr=easyocr:en --accelerate zero2 --grpo-settings use_cpu=false \
-    --merge --start prompts --until merge
+    --merge --only prompts grpo merge
 
 engine=$(realpath -m "${ENGINE:-.engine}")
 if [ -x "$engine/bin/python" ]; then
     reproduce --output "$folder/engine" --sft-adapter "$folder/output/sft" \
         --grpo-data "$folder/output/synthesis/grpo.jsonl" --grpo-settings sampler=vllm "vllm={program: $engine}" \
         --benchmarks lvbench --ablation-benchmarks lvbench --tables 1 \
-        --infer engine=vllm "vllm={program: $engine}" --start grpo --until infer
+        --infer engine=vllm "vllm={program: $engine}" --only grpo infer
 else
     echo "No engine in $engine (bash launch/live.sh installs one); skipping the stages with an engine."
 fi

@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 TIMES = "VIDEOPRO_TIMES"
 """Names a file that gets a line at the start of long work and for each part of it that is done: [process,
-seconds since 1970, parts done]. Whoever started the command learns what a part takes, apart from loading."""
+seconds since 1970, parts done]. So a parent process learns what a part takes, apart from loading."""
 
 
 def mark(done: int) -> None:

@@ -27,6 +27,7 @@ from videopro.commands.reproduce.parts import Part, Size
 from videopro.commands.reproduce.pilot import Measured, pilot_of
 from videopro.commands.reproduce.road import Road
 from videopro.commands.reproduce.stages import Stage
+from videopro.errors import ConfigError
 from videopro.modules.models import transcription
 
 TRAINED = ["sft", "grpo"]
@@ -163,8 +164,10 @@ def test_stages_can_be_chosen(tmp_path: Path) -> None:
     walked = road(tmp_path)
     stages = stages_of(walked)
     assert names(selected(stages, replace(walked.config, only=("sft",)))) == ["sft"]
-    some = selected(stages, replace(walked.config, start="sft", until="grpo"))
-    assert names(some) == ["sft", "grpo"]
+    left = selected(stages, replace(walked.config, skip=("download", "check", "infer", "report")))
+    assert names(left) == ["transcribe", "index", "synthesize", "sft", "grpo"]
+    with pytest.raises(ConfigError, match="leave no stage"):
+        selected(stages, replace(walked.config, only=("merge",)))
 
 
 def takes(walked: Road, plan: Any = None, measured: Measured | None = None) -> dict[str, Estimate]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from importlib import metadata
+from itertools import groupby
 from pathlib import Path
 
 from huggingface_hub import constants
@@ -74,16 +75,12 @@ def _packages(kinds: set[str], road: Road) -> Iterator[Finding]:
 
 
 def _gpus(road: Road, kinds: set[str]) -> Iterator[Finding]:
-    gpus = road.config.gpus
-    if kinds <= _WITHOUT_GPUS:
-        return
-    if gpus is not None and gpus > road.present:
-        text = f"{road.present} found, but gpus is {gpus}"
-        yield Finding("machine", "GPUs", "broken", text)
-    elif road.gpus:
-        yield Finding("machine", "GPUs", "ok", f"{road.gpus}, and {road.processes} processes")
-    else:
-        yield Finding("machine", "GPUs", "missing", f"none; {road.processes} processes run on the CPU")
+    state: State = "ok" if road.gpus else "missing"
+    text = f"{road.gpus or 'none'}; {road.processes} processes"
+    if road.gpus > road.present:
+        state, text = "broken", f"{road.present} found, but gpus is {road.gpus}"
+    if kinds - _WITHOUT_GPUS:
+        yield Finding("machine", "GPUs", state, text)
 
 
 def _models(road: Road, kinds: set[str]) -> Iterator[Finding]:
@@ -180,33 +177,24 @@ def _disk(road: Road, stages: Sequence[Stage]) -> Iterator[Finding]:
         # One archive after another is unpacked.
         most = max if road.config.remove_archives else sum
         data += most([0.0, *(added for _, _, added in rooms)])
-    folders = {
-        "disk": (road.output, _SPACE if road.gpus else 0.0, "outputs"),
-        "disk of the cache": (cache_root(), _CACHED if road.gpus else 0.0, "the cache"),
-        "disk of the data": (road.config.data, data, "benchmarks"),
-        "disk of the models": (
-            Path(constants.HF_HUB_CACHE),
-            bytes_of(each for each in models(road) if not is_here(each.name)),
-            "models",
-        ),
-    }
-    shared: dict[int, list[str]] = {}
-    for name, (folder, needed, _) in folders.items():
-        if needed or name == "disk":
-            shared.setdefault(_device(folder), []).append(name)
-    for names in shared.values():
-        needs = [folders[name] for name in names if folders[name][1]]
-        yield _free(names[0], folders[names[0]][0], {what: needed for _, needed, what in needs})
-
-
-def _free(name: str, folder: Path, needs: Mapping[str, float]) -> Finding:
-    if problem := folder_problem(folder):
-        return Finding("machine", name, "broken", problem)
-    free, needed = shutil.disk_usage(_existing(folder)).free, sum(needs.values())
-    parts = ", ".join(f"{size(needed)} for {what}" for what, needed in needs.items())
-    text = f"; {size(needed)} needed at the peak ({parts})" if needs else ""
-    state: State = "ok" if free > needed else "wrong"
-    return Finding("machine", name, state, f"{folder}: {size(free)} free{text}")
+    writes = (_SPACE, _CACHED) if road.gpus else (0.0, 0.0)
+    new_models = bytes_of(each for each in models(road) if not is_here(each.name))
+    needs = [
+        ("disk", road.output, writes[0], "outputs"),
+        ("disk of the cache", cache_root(), writes[1], "the cache"),
+        ("disk of the data", road.config.data, data, "benchmarks"),
+        ("disk of the models", Path(constants.HF_HUB_CACHE), new_models, "models"),
+    ]
+    needs = [each for each in needs if each[2] or each[0] == "disk"]
+    for _, shared in groupby(sorted(needs, key=lambda each: _device(each[1])), lambda each: _device(each[1])):
+        own = sorted(shared, key=needs.index)
+        name, folder, *_ = own[0]
+        needed = sum(each[2] for each in own)
+        parts = ", ".join(f"{size(each[2])} for {each[3]}" for each in own if each[2])
+        text = f"; {size(needed)} needed at the peak ({parts})" if needed else ""
+        problem, free = folder_problem(folder), shutil.disk_usage(_existing(folder)).free
+        state: State = "broken" if problem else "ok" if free > needed else "wrong"
+        yield Finding("machine", name, state, problem or f"{folder}: {size(free)} free{text}")
 
 
 def _device(folder: Path) -> int:

@@ -85,18 +85,12 @@ def _show_estimates(road: Road, stages: Sequence[Stage], findings: list[Finding]
 
 
 def selected(stages: Sequence[Stage], config: ReproduceConfig) -> list[Stage]:
-    """The stages selected by `--only`, `--start` and `--until`. Raises ConfigError if there are none."""
-    order = {name: position for position, name in enumerate(STAGES)}
-    first, last = order.get(config.start, 0), order.get(config.until, len(order))
-    chosen = [
-        stage
-        for stage in stages
-        if first <= order[stage.kind] <= last and (not config.only or stage.kind in config.only)
-    ]
-    if not chosen:
-        kinds = ", ".join(dict.fromkeys(stage.kind for stage in stages))
-        raise ConfigError(f"these settings do not use those stages; they use {kinds}")
-    return chosen
+    """The stages that `--only` and `--skip` leave. Raises ConfigError if there are none."""
+    kinds = {stage.kind for stage in stages} & {*(config.only or STAGES)} - {*config.skip}
+    if not kinds:
+        used = ", ".join(dict.fromkeys(stage.kind for stage in stages))
+        raise ConfigError(f"these settings leave no stage; without --only and --skip, they are {used}")
+    return [stage for stage in stages if stage.kind in kinds]
 
 
 def _ask(config: ReproduceConfig) -> None:

@@ -15,7 +15,7 @@ from videopro.data_synthesis.question_settings import QuestionSettings
 
 
 def stages_of(road: Road) -> list[Stage]:
-    """All stages, those that `--only`, `--start` and `--until` leave out too."""
+    """All stages, those that `--only` and `--skip` leave out too."""
     rows, runs = [*_row_stages(road), *_training_stages(road)], list(_run_stages(road))
     return [*_file_stages(road), *_preparation(road, [*rows, *runs]), *rows, *runs, _report(road, runs)]
 

@@ -158,7 +158,9 @@ class Road:
             **self._programs({**base, **config.synthesize}),
             # A video that a benchmark tests on teaches nothing; of the source, its questions are held out.
             "exclude": [
-                self.excluded(part) for part in self.tested if part.has_files and part.name != config.source
+                self.excluded(part)
+                for part in (*self.tested, *self.lengths)
+                if part.has_files and part.name != config.source
             ],
             **config.synthesize,
             "output": str(self.output / "synthesis"),

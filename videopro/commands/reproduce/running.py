@@ -125,8 +125,12 @@ def run_stages(stages: Sequence[Stage], folder: Path) -> None:
                 if not stage.runs_all:
                     break
         if failures:
-            others = f"; {len(failures) - 1} more of its commands failed" if failures[1:] else ""
-            raise RunError(f"{failures[0]}{others}{_way_on(stage, stages[number:])}") from failures[0]
+            more = f"; {len(failures) - 1} more of its commands failed" if failures[1:] else ""
+            # Such as videos that are no longer published: a benchmark may never be complete.
+            without = (
+                "" if stage.writes else f"; to continue without the missing files, add --skip {stage.kind}"
+            )
+            raise RunError(f"{failures[0]}{more}{without}") from failures[0]
         if missing := [path for path in stage.writes if not path.exists()]:
             raise RunError(
                 f"stage {stage.name!r} ended without an error, but {missing[0]} is missing; see its "
@@ -144,15 +148,6 @@ def write_settings(stages: Sequence[Stage]) -> None:
         with writing_file(command.file):
             command.file.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(command.file, f"# {command}\n{settings}")
-
-
-def _way_on(stage: Stage, rest: Sequence[Stage]) -> str:
-    """How to continue without a stage that only checks and prepares: a benchmark whose videos are no longer
-    published is never complete."""
-    later = next((each.kind for each in rest if each.kind != stage.kind), "")
-    return (
-        f"; to continue without the missing files, add --start {later}" if later and not stage.writes else ""
-    )
 
 
 def _run(stage: Stage, command: Command, log: Path) -> Took:

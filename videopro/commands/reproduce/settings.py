@@ -78,8 +78,7 @@ class ReproduceConfig:
     limit: int | float | None = _evaluate(None, "questions to answer per benchmark, or a share below 1")
     infer: dict[str, Any] = _evaluate(dict, "other settings of videopro infer, such as in_flight=8")
     only: tuple[str, ...] = _which((), f"run only these stages: {', '.join(STAGES)}")
-    start: str = _which("", "skip the stages before this one")
-    until: str = _which("", "skip the stages after this one")
+    skip: tuple[str, ...] = _which((), "leave out these stages")
     plan: bool = option(False, "print the stages and their cost, and run nothing")
     pilot: bool = option(
         False, "run a few rows through every stage first, and print what all of them will take by these"
@@ -91,11 +90,9 @@ class ReproduceConfig:
     )
 
     def __post_init__(self) -> None:
-        for name in (*self.only, *filter(None, (self.start, self.until))):
+        for name in (*self.only, *self.skip):
             if name not in STAGES:
                 raise ConfigError(f"unknown stage {name!r}; the stages are {', '.join(STAGES)}")
-        if self.only and (self.start or self.until):
-            raise ConfigError("--only cannot be combined with --start or --until; leave those out")
         for name in self.tables:
             if name not in TABLES:
                 raise ConfigError(f"tables: unknown table {name!r}; choose from {', '.join(TABLES)}")
