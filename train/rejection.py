@@ -151,10 +151,10 @@ def run(config: RejectionConfig) -> str:
     identity |= named_plugins({"model": config.model, "answerer": config.answerer, **config.modules})
     rank, skipped = int(os.environ.get("RANK", "0")), list[str]()
     with _Samples(config.output, json.loads(json.dumps(identity, default=str))) as samples:
-        if samples.open(prompts):
+        if left := samples.open(prompts):
             policy, rewards = _load(config)
             with rewards, Counter("sampling programs", visible=rank == 0) as counter:
-                counter.start(len(prompts) - len(samples.open(prompts)))
+                counter.start(len(prompts) - len(left))
                 skipped = _sample_all(prompts, policy, rewards, config, samples, counter)
         done = samples.correct
     if rank > 0:

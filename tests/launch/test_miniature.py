@@ -33,8 +33,8 @@ DIFFERENT = {
     *("grpo_settings.per_device_train_batch_size", "grpo_settings.gradient_accumulation_steps"),
     # Models that a package registry has. (The walk without a teacher has the paper's EasyOCR.)
     *("modules.text_encoder", "modules.ocr", "modules.speech"),
-    # A planner that can write programs, and the prompts that it knows.
-    *("sft_settings.adapter", "synthesize.reference"),
+    # A planner that can write programs.
+    "sft_settings.adapter",
 }
 
 
