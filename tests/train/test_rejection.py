@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from tests.support import sft_world as world
 from tests.support.reward_world import checked, make, row
@@ -192,6 +193,24 @@ def test_prompts_that_do_not_begin_with_their_video_are_left_out(
     assert "1 rows skipped" in capsys.readouterr().err
     world.write(tmp_path / "system.jsonl", [with_system])
     assert rejection.main(words(tmp_path, "--data", str(tmp_path / "system.jsonl"))) == 2
+
+
+def test_each_process_of_a_launch_takes_its_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[int] = []
+    gpus = {"is_available": lambda: True, "device_count": lambda: 4, "set_device": taken.append}
+    for name, answer in gpus.items():
+        monkeypatch.setattr(torch.cuda, name, answer)
+
+    def load(config: Any) -> Any:
+        raise ConfigError(f"on GPU {taken[-1]}")
+
+    monkeypatch.setattr(rejection, "load_backbone", load)
+    config = rejection.RejectionConfig("pocket", tmp_path / "grpo.jsonl", tmp_path / "own.jsonl")
+    for variables, gpu in (({}, 0), ({"LOCAL_RANK": "3"}, 3)):
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        with pytest.raises(ConfigError, match=f"on GPU {gpu}"):
+            rejection._load(config)
 
 
 def test_the_base_of_a_merged_policy_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
