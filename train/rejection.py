@@ -5,18 +5,20 @@
 Samples `samples` programs for every prompt, runs them as GRPO's rewards do, and keeps those that are correct
 and well-formed (accuracy and format, Eq. 3). Programs that differ only in comments or layout count once per
 prompt. `own.jsonl` is for train/sft.py. Re-run the same command to resume: samples so far are kept in
-`OUTPUT.samples`.
+`OUTPUT.samples`. Started again while it runs, the same command shares the work, as do the processes of
+`accelerate launch -m videopro.train.rejection ...`, each on its GPU. A larger --limit adds prompts.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from videopro.backbones import (
     Backbone,
@@ -28,7 +30,9 @@ from videopro.backbones import (
     own_model,
     read_spec,
 )
+from videopro.benchmarks import ROBUST, Benchmark, Item, Protocol
 from videopro.cli import Counter, build_settings, check_needs, exit_status, needs_extra
+from videopro.engine import Walk, lease, units
 from videopro.errors import (
     ConfigError,
     DatasetError,
@@ -49,6 +53,8 @@ from videopro.train.settings import REJECTION, RejectionConfig
 from videopro.video import Video
 
 with needs_extra("train", "videopro rejection", __name__):
+    import torch
+
     from videopro.train.rewards import ProgramRewards, score
     from videopro.train.rl import GRPORow, read_grpo_rows
     from videopro.train.runtime import PLACEHOLDER, digest
@@ -62,55 +68,49 @@ def sample(
     policy: Backbone,
     rewards: ProgramRewards,
     config: RejectionConfig,
-    keep: Callable[[str, list[str]], None],
-) -> list[str]:
-    """Sample and run programs for each prompt. Calls `keep` with each row's id and its correct, well-formed
-    replies. Returns lines that name the videos and rows that were skipped, and why."""
-    unread: list[tuple[str, str, str]] = []
-    groups: dict[Path, list[GRPORow]] = {}
-    for row in rows:
-        groups.setdefault(row.video, []).append(row)
-    for path, video_rows in groups.items():
-        with ExitStack() as stack:
-            visual: Visual | None = None
-            try:
-                # A video that cannot be read does not change the prompts without a video.
-                if any(row.prompt_video for row in video_rows):
-                    with unexpected_as(NativeError):
-                        video = Video.open(path, nearest_intact=config.nearest_intact)
-                        # As the policy sees it in inference, encoded once for all prompts about it.
-                        size = policy.frame_size(video.height, video.width, policy.frames)
-                        visual = stack.enter_context(policy.prefix(video.sample(policy.frames, size=size)))
-            except (VideoError, NativeError) as error:
-                unread.append((str(path), "", str(error)))
-                video_rows = [row for row in video_rows if not row.prompt_video]
-            # All samples of a prompt are in one batch.
-            at_once = max(1, config.batch_size // config.samples)
-            for start in range(0, len(video_rows), at_once):
-                batch = video_rows[start : start + at_once]
-                drawn = [(row, number) for row in batch for number in range(config.samples)]
-                requests = [
-                    GenerateRequest(
-                        visual if row.prompt_video else None,
-                        row.prompt,
-                        derive_seed(config.seed, row.id, number),
-                    )
-                    for row, number in drawn
-                ]
-                written = policy.generate_batch(requests, Sampling(config.max_new_tokens, config.temperature))
-                # The rewards turn the adapter off for each call. A block around all of them would belong to
-                # this thread, and the programs would wait for it forever.
-                turns = rewards.run([row for row, _ in drawn], [reply.text for reply in written])
-                correct: dict[str, list[str]] = {row.id: [] for row in batch}
-                for (row, _), turn in zip(drawn, turns, strict=True):
-                    if (execution := turn.outcome.execution) is not None:
-                        earned = score(row.kind, row.right, row.oracle_mode, (turn.program, execution))
-                        if earned.accuracy == earned.format == 1:
-                            correct[row.id].append(turn.reply)
-                for name, replies in correct.items():
-                    keep(name, replies)
-    lines = ["videos that cannot be read:", *failure_lines(unread)] if unread else []
-    return lines + rewards.left_out_lines
+    keep: Callable[[dict[str, list[str]]], None],
+) -> str:
+    """Sample and run programs for prompts about one video. Calls `keep` with the correct, well-formed replies
+    to each row of a batch, by its id. Returns why the video cannot be read; "" if it can."""
+    path, unread = rows[0].video, ""
+    with ExitStack() as stack:
+        visual: Visual | None = None
+        try:
+            # A video that cannot be read does not change the prompts without a video.
+            if any(row.prompt_video for row in rows):
+                with unexpected_as(NativeError):
+                    video = Video.open(path, nearest_intact=config.nearest_intact)
+                    # As the policy sees it in inference, encoded once for all prompts about it.
+                    size = policy.frame_size(video.height, video.width, policy.frames)
+                    visual = stack.enter_context(policy.prefix(video.sample(policy.frames, size=size)))
+        except (VideoError, NativeError) as error:
+            unread = str(error)
+            rows = [row for row in rows if not row.prompt_video]
+        # All samples of a prompt are in one batch.
+        at_once = max(1, config.batch_size // config.samples)
+        for start in range(0, len(rows), at_once):
+            batch = rows[start : start + at_once]
+            drawn = [(row, number) for row in batch for number in range(config.samples)]
+            requests = [
+                GenerateRequest(
+                    visual if row.prompt_video else None,
+                    row.prompt,
+                    derive_seed(config.seed, row.id, number),
+                )
+                for row, number in drawn
+            ]
+            written = policy.generate_batch(requests, Sampling(config.max_new_tokens, config.temperature))
+            # The rewards turn the adapter off for each call. A block around all of them would belong to this
+            # thread, and the programs would wait for it forever.
+            turns = rewards.run([row for row, _ in drawn], [reply.text for reply in written])
+            correct: dict[str, list[str]] = {row.id: [] for row in batch}
+            for (row, _), turn in zip(drawn, turns, strict=True):
+                if (execution := turn.outcome.execution) is not None:
+                    earned = score(row.kind, row.right, row.oracle_mode, (turn.program, execution))
+                    if earned.accuracy == earned.format == 1:
+                        correct[row.id].append(turn.reply)
+            keep(correct)
+    return unread
 
 
 def distinct(replies: Iterable[str]) -> list[tuple[str, Program]]:
@@ -142,35 +142,23 @@ def as_rows(prompt: GRPORow, replies: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def run(config: RejectionConfig) -> str:
-    """Run the whole command. Returns a summary to print. Raises VideoProError for errors the user can fix."""
+    """Run the whole command. Returns a summary to print ("" on ranks above 0). Raises VideoProError for
+    errors the user can fix."""
     prompts = _read_prompts(config)
-    log = config.output.with_name(config.output.name + ".samples")
-    # The batch size and the number of workers change only the duration.
-    identity = {**asdict(config), "batch_size": None, "workers": None, "rows": digest(config.data)}
+    # The limit only adds prompts; the batch size and the number of workers change only the duration.
+    identity = {**asdict(config), "limit": None, "batch_size": None, "workers": None}
+    identity["rows"] = digest(config.data)
     identity |= named_plugins({"model": config.model, "answerer": config.answerer, **config.modules})
-    identity = json.loads(json.dumps(identity, default=str))
-    right = JsonLinesLog(log, make_folder=True)
-    try:
-        if not right.hold():
-            raise RunError(f"{log}: another command is sampling; wait for it, or pass another --output")
-        done = _sampled_earlier(log, identity)
-        if not done:
-            right.append({"settings": identity})
-        skipped: list[str] = []
-        open_rows = [row for row in prompts if row.id not in done]
-        if open_rows:
+    rank, skipped = int(os.environ.get("RANK", "0")), list[str]()
+    with _Samples(config.output, json.loads(json.dumps(identity, default=str))) as samples:
+        if left := samples.open(prompts):
             policy, rewards = _load(config)
-
-            def keep(row: str, replies: list[str]) -> None:
-                right.append({"id": row, "right": replies})
-                done[row] = replies
-                counter.advance()
-
-            with rewards, Counter("sampling programs", len(prompts)) as counter:
-                counter.start(len(prompts) - len(open_rows))
-                skipped = sample(open_rows, policy, rewards, config, keep)
-    finally:
-        right.close()
+            with rewards, Counter("sampling programs", visible=rank == 0) as counter:
+                counter.start(len(prompts) - len(left))
+                skipped = _sample_all(prompts, policy, rewards, config, samples, counter)
+        done = samples.correct
+    if rank > 0:
+        return ""
     # A row whose video cannot be read has no replies.
     replies_to = [done.get(prompt.id, []) for prompt in prompts]
     own_rows = [row for each in zip(prompts, replies_to, strict=True) for row in as_rows(*each)]
@@ -184,6 +172,45 @@ def run(config: RejectionConfig) -> str:
         f"{config.samples * len(prompts)}; {sum(map(bool, replies_to))} of {len(prompts)} prompts have one"
     )
     return "\n".join((made, *skipped))
+
+
+def _sample_all(
+    prompts: Sequence[GRPORow],
+    policy: Backbone,
+    rewards: ProgramRewards,
+    config: RejectionConfig,
+    samples: _Samples,
+    counter: Counter,
+) -> list[str]:
+    """Sample for every open prompt that no other process works on, and wait for those. Returns lines that
+    name the videos and rows that were skipped, and why."""
+    unread: list[tuple[str, str, str]] = []
+    rows, walk = {row.id: row for row in prompts}, Walk(units(_items(prompts)))
+
+    def keep(correct: dict[str, list[str]]) -> None:
+        samples.add(correct)
+        # What other processes sampled counts too.
+        counter.update(len(prompts) - len(samples.open(prompts)), len(prompts))
+
+    while (unit := walk.take()) is not None:
+        asked = [rows[item.id] for item in unit.items]
+        if not samples.open(asked):
+            continue
+        with lease(samples.leases, unit) as is_ours:
+            if not is_ours:
+                walk.put_off(unit)
+                continue
+            # The log now has what the lease's last holder sampled.
+            left = samples.open(asked)
+            if left and (why := sample(left, policy, rewards, config, keep)):
+                unread.append((str(left[0].video), "", why))
+    lines = ["videos that cannot be read:", *failure_lines(unread)] if unread else []
+    return lines + rewards.left_out_lines
+
+
+def _items(rows: Iterable[GRPORow]) -> list[Item]:
+    """The rows as questions, which are selected and shared by video."""
+    return [Item(row.id, row.video, str(row.video), row.question, row.answer) for row in rows]
 
 
 def _read_prompts(config: RejectionConfig) -> list[GRPORow]:
@@ -201,36 +228,72 @@ def _read_prompts(config: RejectionConfig) -> list[GRPORow]:
             "the video first",
             file=sys.stderr,
         )
-    return usable
+    asked = Benchmark(str(config.data), "", _items(usable), Protocol(parser=ROBUST))
+    chosen = {item.id for item in asked.select(limit=config.limit, seed=config.seed)}
+    return [row for row in usable if row.id in chosen]
 
 
-def _sampled_earlier(log: Path, identity: Any) -> dict[str, list[str]]:
-    """The correct replies of rows sampled earlier, by id. Raises RunError if other settings were used."""
-    text = log.read_text(encoding="utf-8")
-    # A line that a killed process left incomplete is cut off when the log is opened.
-    complete = text[: text.rfind("\n") + 1]
-    set_aside = SetAside(log, "a prompt without other lines is sampled again")
-    correct: dict[str, list[str]] = {}
-    for number, text in enumerate(complete.split("\n")[:-1], start=1):
-        try:
-            line = parse_json(text)
-            if number == 1:
-                settings = dict(line["settings"])
+class _Samples:
+    """The correct replies to each prompt, in the file `OUTPUT.samples`, to which several processes append.
+    Raises RunError if other settings were used."""
+
+    def __init__(self, output: Path, identity: Any) -> None:
+        path = output.with_name(f"{output.name}.samples")
+        self.leases = output.with_name(f"{output.name}.leases")
+        self.correct: dict[str, list[str]] = {}
+        """By the row's id."""
+        self._log = JsonLinesLog(path, make_folder=True)
+        self._set_aside = SetAside(path, "a prompt without other lines is sampled again")
+        self._read = self._lines = 0
+        # Of several that start at once, the first one writes the settings.
+        with self._log.locked():
+            self._log.cut_torn_tail()
+            (first, *_) = self._log.read().split(b"\n")
+            if first:
+                self._check(first, identity)
             else:
-                correct[line["id"]] = line["right"]
+                self._log.append({"settings": identity})
+
+    def __enter__(self) -> Self:
+        with writing_file(self.leases):
+            self.leases.mkdir(exist_ok=True)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._log.close()
+
+    def open(self, rows: Iterable[GRPORow]) -> list[GRPORow]:
+        """The rows for which nobody has sampled so far."""
+        new = self._log.read(self._read)
+        self._read += len(new)
+        for text in new.split(b"\n")[:-1]:
+            self._lines += 1
+            if self._lines > 1:
+                try:
+                    line = parse_json(text)
+                    self.correct[line["id"]] = line["right"]
+                except (ValueError, KeyError, TypeError) as error:
+                    self._set_aside.add(self._lines, error)
+        self._set_aside.tell()
+        return [row for row in rows if row.id not in self.correct]
+
+    def add(self, correct: dict[str, list[str]]) -> None:
+        """Record the correct replies to rows."""
+        self._log.append(*({"id": row, "right": replies} for row, replies in correct.items()))
+
+    def _check(self, first: bytes, identity: Any) -> None:
+        try:
+            settings = dict(parse_json(first)["settings"])
         except (ValueError, KeyError, TypeError) as error:
-            if number == 1:
-                raise RunError(
-                    f"{log}: no sampling settings in its first line ({error}); pass another --output"
-                ) from error
-            set_aside.add(number, error)
-    set_aside.tell()
-    if complete and settings != identity:
+            raise RunError(
+                f"{self._log.path}: no sampling settings in its first line ({error}); pass another --output"
+            ) from error
         differing = [name for name in identity if settings.get(name) != identity[name]]
-        raise RunError(
-            f"{log}: was sampled with other settings ({', '.join(differing)}); pass another --output"
-        )
-    return correct
+        if differing:
+            raise RunError(
+                f"{self._log.path}: was sampled with other settings ({', '.join(differing)}); pass another "
+                "--output"
+            )
 
 
 def _load(config: RejectionConfig) -> tuple[Backbone, ProgramRewards]:
@@ -238,6 +301,8 @@ def _load(config: RejectionConfig) -> tuple[Backbone, ProgramRewards]:
     settings = build_settings(ModuleSettings, config.modules, "modules")
     inside = program_needs(settings, model, answerer=config.answerer, flag=_MODULES_FLAG)
     check_needs([*model_needs(model), *inside])
+    if torch.cuda.is_available():
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
     policy = load_backbone(model)
     answerer = load_answerer(config.answerer, policy)
     if answerer is policy and config.adapter is None and config.answerer is None:
@@ -262,7 +327,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """The command line. Returns the exit status."""
     with exit_status() as status:
         config = REJECTION.parse(argv)
-        print(run(config))
+        if said := run(config):
+            print(said)
     return status.code
 
 

@@ -1,10 +1,14 @@
 """Rejection sampling: the right programs of a policy, each once a prompt, as rows that train/sft.py reads."""
 
-from collections.abc import Sequence
+import itertools
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from tests.support import sft_world as world
 from tests.support.reward_world import checked, make, row
@@ -16,9 +20,10 @@ from videopro.methods.planners import answerer
 from videopro.modules import library
 from videopro.modules.calls import CallCache
 from videopro.pocket import model_dir
-from videopro.storage import JsonLinesLog
 from videopro.train import rejection
 from videopro.train.finetune import read_rows
+from videopro.train.rewards import ProgramRewards
+from videopro.train.settings import REJECTION
 
 WORDED = LOCAL.replace("A plan.", "Another plan.").replace("    intervals", "    # at red\n    intervals")
 GUESS = LOCAL.replace("return query_mc", "return 'B' or query_mc")
@@ -38,9 +43,12 @@ class Policy(SceneBackbone):
         self.asked_for: list[str] = []
         self.fail_at: int | None = None
         self.drawn: list[int] = []
+        self.meet: Callable[[], object] = lambda: None
 
     def count(self, requests: Sequence[Any]) -> None:
         if isinstance(requests[0], GenerateRequest):
+            if not self.drawn:
+                self.meet()
             self.drawn.append(len(requests))
 
     def in_turn(self, request: GenerateRequest) -> str:
@@ -100,13 +108,59 @@ def test_a_stopped_command_resumes(policy: Policy, tmp_path: Path) -> None:
     assert policy.asked_for == []
 
 
-def test_other_settings_a_second_command_and_no_right_program_are_refused(
+def test_a_larger_limit_adds_prompts(policy: Policy, tmp_path: Path) -> None:
+    assert rejection.main(words(tmp_path, "--limit", "1")) == 0
+    assert policy.asked_for == ["first"] * 4
+    assert rejection.main(words(tmp_path, "--limit", "0.9")) == 0
+    assert policy.asked_for == ["first"] * 4 + ["second"] * 4
+
+
+def test_processes_share_the_prompts_by_video(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two are at it at the same time, as accelerate launch or a second command has them; each is a thread
+    here, since the kernel's locks keep open files apart."""
+    videos = [tmp_path / f"{name}.mp4" for name in "abc"]
+    for path in videos:
+        path.symlink_to(video().path)
+    rows = [
+        prompt(f"{number}", prompt=f"Plan {name}.", video=str(path))
+        for number, (name, path) in enumerate(itertools.product(WRITES, videos))
+    ]
+    world.write(tmp_path / "grpo.jsonl", rows)
+    both_sample, policies = threading.Barrier(2, timeout=60), list[Policy]()
+
+    def load(config: rejection.RejectionConfig) -> tuple[Policy, ProgramRewards]:
+        own = Policy()
+        own.meet = both_sample.wait
+        policies.append(own)
+        return own, make(own)
+
+    monkeypatch.setattr(rejection, "_load", load)
+    with ThreadPoolExecutor(2) as threads:
+        config = REJECTION.parse(words(tmp_path))
+        summaries = set(threads.map(rejection.run, (config, config)))
+    assert sorted(policies[0].asked_for + policies[1].asked_for) == ["first"] * 12 + ["second"] * 12
+    (said,) = summaries
+    assert "3 programs, of 6 correct among 24; 3 of 6 prompts have one" in said
+    shared = (tmp_path / "own.jsonl").read_bytes()
+    # Alone it makes the same file; ranks above 0 leave it to the first, which waits for them.
+    both_sample = threading.Barrier(1)
+    for name in ("own.jsonl", "own.jsonl.samples"):
+        (tmp_path / name).unlink()
+    monkeypatch.setenv("RANK", "1")
+    assert rejection.main(words(tmp_path)) == 0
+    assert not (tmp_path / "own.jsonl").exists()
+    assert capsys.readouterr().out == ""
+    monkeypatch.setenv("RANK", "0")
+    assert rejection.main(words(tmp_path)) == 0
+    assert (tmp_path / "own.jsonl").read_bytes() == shared
+    assert len(policies) == 3
+
+
+def test_other_settings_and_no_right_program_are_refused(
     policy: Policy, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with JsonLinesLog(tmp_path / "own.jsonl.samples") as first:
-        assert first.hold()
-        assert rejection.main(words(tmp_path)) == 2
-    assert policy.asked_for == []
     assert rejection.main(words(tmp_path)) == 0
     assert rejection.main(words(tmp_path, "--seed", "1")) == 2
     assert "(seed)" in capsys.readouterr().err
@@ -139,6 +193,24 @@ def test_prompts_that_do_not_begin_with_their_video_are_left_out(
     assert "1 rows skipped" in capsys.readouterr().err
     world.write(tmp_path / "system.jsonl", [with_system])
     assert rejection.main(words(tmp_path, "--data", str(tmp_path / "system.jsonl"))) == 2
+
+
+def test_each_process_of_a_launch_takes_its_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[int] = []
+    gpus = {"is_available": lambda: True, "device_count": lambda: 4, "set_device": taken.append}
+    for name, answer in gpus.items():
+        monkeypatch.setattr(torch.cuda, name, answer)
+
+    def load(config: Any) -> Any:
+        raise ConfigError(f"on GPU {taken[-1]}")
+
+    monkeypatch.setattr(rejection, "load_backbone", load)
+    config = rejection.RejectionConfig("pocket", tmp_path / "grpo.jsonl", tmp_path / "own.jsonl")
+    for variables, gpu in (({}, 0), ({"LOCAL_RANK": "3"}, 3)):
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        with pytest.raises(ConfigError, match=f"on GPU {gpu}"):
+            rejection._load(config)
 
 
 def test_the_base_of_a_merged_policy_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

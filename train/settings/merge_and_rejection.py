@@ -35,6 +35,11 @@ class RejectionConfig:
     adapter: str | None = option(None, "adapter of the policy: folder or hub name")
     answerer: str | None = option(None, ANSWERER_HELP)
     kinds: tuple[str, ...] = option(KINDS, "kinds of prompts")
+    limit: int | float | None = option(
+        None,
+        "number of prompts to sample, or a share below 1, such as 0.1 (whole videos, in an order drawn from "
+        "seed)",
+    )
     samples: int = option(8, "replies per prompt")
     temperature: float = option(1.0, "sampling temperature")
     max_new_tokens: int = option(1024, "maximum length of a program in tokens")

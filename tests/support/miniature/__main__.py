@@ -1,6 +1,6 @@
 """Makes the miniature's files: python -m tests.support.miniature FOLDER
 
-FOLDER gets data/ (five benchmarks in their official formats, packed), hub/ (for HF_HOME), easyocr/ (for
+FOLDER gets data/ (five benchmarks' files as the hub has them), hub/ (for HF_HOME), easyocr/ (for
 EASYOCR_MODULE_PATH) and videos/. Done again, it keeps what is there.
 """
 

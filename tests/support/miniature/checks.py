@@ -177,7 +177,12 @@ def _prompts(before: Path, made: Path) -> Checks:
     taught = {Path(row["videos"][0]).name for row in json_lines(before / "synthesis" / "sft.jsonl")}
     asked = {Path(row["videos"][0]).name for row in rows}
     yield "no prompt is about a video that the planner was fine-tuned on", not taught & asked
-    failed = {name for name, trace in planned.items() if _execution(trace)["status"] == "failed"}
+    # A reply without a program has nothing to fix.
+    failed = {
+        name
+        for name, trace in planned.items()
+        if trace["rounds"][0]["program"] and _execution(trace)["status"] == "failed"
+    }
     yield f"each of {len(failed)} failed programs gives a bug fix", fixes == failed
     sure = {name for name, trace in native.items() if _is_right_and_sure(trace)}
     as_native = {row["question_id"] for row in plans if row["oracle_mode"] == "native"}
