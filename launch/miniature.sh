@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Walks the road of `bash launch/reproduce.sh paper` on two cores: bash launch/miniature.sh [FOLDER]   (default: runs/miniature)
+# Walks the road of `bash launch/reproduce.sh paper` on two cores: bash launch/miniature.sh [FOLDER] [pilot]
+# (default: runs/miniature). With pilot: the pilot, and a walk of five times its rows, for perf/pilot.py.
 # FOLDER gets films with speech in five benchmarks' files as the hub has them, a hub's cache with a checkpoint of every class, and
 # OUTPUT; a teacher answers behind HTTP. Then GRPO once more, with the planner's own failures as prompts, and under DeepSpeed;
 # and where a real engine is installed (launch/live.sh), GRPO and one method's answers once more by it.
@@ -21,7 +22,15 @@ started=$!
 trap 'kill $started 2> /dev/null || true' EXIT
 
 reproduce() { EXTRAS=test,perf bash launch/reproduce.sh miniature --data "$folder/data" --yes "$@"; }
-reproduce --output "$folder/output" --synthesize "teacher=api:narrator-1@http://127.0.0.1:$port/v1"
+teacher=(--synthesize "teacher=api:narrator-1@http://127.0.0.1:$port/v1")
+if [ "${2:-}" = pilot ]; then
+    whole=(--output "$folder/whole" "${teacher[@]}" --limit 6 --sft-settings max_steps=20 --grpo-settings max_steps=20)
+    reproduce "${whole[@]}" --pilot
+    reproduce "${whole[@]}"
+    exit
+fi
+reproduce --output "$folder/output" "${teacher[@]}" --pilot
+reproduce --output "$folder/output" "${teacher[@]}"
 
 # The same road without a teacher, from the adapter on.
 PYTHONPATH=tests/support/miniature/cpu_as_gpu:. reproduce --output "$folder/planner" --sft-adapter "$folder/output/sft" \

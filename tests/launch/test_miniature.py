@@ -28,7 +28,7 @@ DIFFERENT = {
     *(f"{stage}_settings.{name}" for stage in ("sft", "grpo") for name in ON_A_CPU),
     "sft_settings.dataloader_num_workers",
     # How much is made and asked.
-    *("synthesize.programs", "synthesize.seed", "limit", "infer.options.max_new_tokens"),
+    *("synthesize.programs", "synthesize.seed", "limit", "pilot_rows", "infer.options.max_new_tokens"),
     *("grpo_settings.num_generations", "grpo_settings.max_completion_length"),
     *("grpo_settings.per_device_train_batch_size", "grpo_settings.gradient_accumulation_steps"),
     # Models that a package registry has. (The walk without a teacher has the paper's EasyOCR.)

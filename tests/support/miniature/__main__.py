@@ -20,7 +20,7 @@ from tests.support.miniature.videos import make_videos
 BENCHMARKS = {
     "cg_bench": (write_cg_bench, ("short_000", "short_001", "short_002", "short_003", "medium_000")),
     "lvbench": (write_lvbench, ("medium_001",)),
-    "videomme": (write_videomme, ("medium_002",)),
+    "videomme": (write_videomme, ("medium_002", "short_006", "short_007")),
     "longvideobench": (write_longvideobench, ("short_004",)),
     "mlvu": (write_mlvu, ("short_005",)),
 }

@@ -67,15 +67,15 @@ def write_lvbench(root: Path, videos: Sequence[DrawnVideo]) -> None:
 
 
 def write_videomme(root: Path, videos: Sequence[DrawnVideo]) -> None:
-    """The parquet file, zips of videos, of which the last has them, and one of subtitles; every video is
-    "long"."""
-    rows = []
+    """The parquet file, zips of videos, of which the last has them, and one of subtitles; a video of each
+    length."""
+    rows, lengths = [], ("long", "short", "medium")
     for number, video in enumerate(videos):
         for place, item in enumerate(video.items):
             options = [f"{LETTERS[at]}. {choice}." for at, choice in enumerate(item.question.choices)]
             about = {"videoID": f"mme{number}", "question_id": f"{601 + number}-{place + 1}"}
             asked = {"question": item.question.text, "options": options}
-            rows.append(mme(601 + number, "long", str(item.answer), **about, **asked))
+            rows.append(mme(601 + number, lengths[number], str(item.answer), **about, **asked))
     write_parquet(root / _one("videomme", "long", "questions"), rows)
     *others, last = manifest("videomme").paths("long", "videos")
     for name in others:
