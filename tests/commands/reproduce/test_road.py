@@ -370,6 +370,20 @@ def test_what_is_still_to_be_downloaded_gives_no_plan_of_the_synthesis(tmp_path:
         assert plan_of_synthesis(walked, stages_of(walked)) is None
 
 
+def test_a_plan_without_a_teacher_says_what_is_missing_below_its_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub.HfApi, "auth_check", lambda *_, **__: None)
+    flags = ["--config", "api-teacher", "--data", str(tmp_path / "data"), "--output", str(tmp_path / "out")]
+    assert main([*flags, "--plan"]) == 2
+    captured = capsys.readouterr()
+    assert "infer-videopro" in captured.out, "the table"
+    assert "teacher" in captured.out
+    assert "synthesize" in captured.err
+    assert main([*flags, "--plan", "--synthesize", "teacher=api:m@http://127.0.0.1:9/v1"]) == 2
+    assert "synthesize" not in capsys.readouterr().err
+
+
 # ---- what it needs of the machine ----------------------------------------------------------------------
 
 
