@@ -25,7 +25,7 @@ from videopro.cli import CommandLine, Need, check_least, check_needs, exit_statu
 from videopro.commands.infer_settings import InferConfig, load_benchmark, runs_of
 from videopro.engine import ExceptionWatch, Progress, keep_tracebacks, units
 from videopro.engine.cluster import MOST_IN_FLIGHT, read_ray_settings
-from videopro.errors import ConfigError
+from videopro.errors import ConfigError, RunError
 from videopro.methods import METHOD_OPTIONS, PreparedRun, Questions, RunRequest, prepare
 from videopro.runs import (
     RUN_FIELDS,
@@ -61,14 +61,23 @@ COMMAND = CommandLine("infer", InferConfig, ignore=RUN_FIELDS, configs="infer", 
 
 def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = load_backbone) -> int:
     """The command line. Returns the exit status: 0, 1 for an internal error, 2 for an error that the user can
-    fix, 130 when interrupted. `load(model, **settings)` makes the backbone in each worker."""
+    fix, also if it left a run without any answer, 130 when interrupted. `load(model, **settings)` makes the backbone in each worker."""
     with exit_status() as status:
         config = COMMAND.parse(argv)
         runs = runs_of(config)
         if len(runs) > 1:
             check_all(runs, load=load)
-        for each in runs:
-            run(each, load=load)
+        summaries = {each.output: run(each, load=load) for each in runs}
+        unanswered = [
+            f"{output}: none of its {len(summary['failures'])} questions could be answered"
+            for output, summary in summaries.items()
+            if summary is not None and 0 < summary["questions"] == len(summary["failures"])
+        ]
+        if unanswered:
+            raise RunError(
+                f"{'; '.join(unanswered)} (the reasons are above); fix this and re-run the same command with "
+                "--redo-errors"
+            )
     return status.code
 
 
