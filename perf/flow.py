@@ -7,9 +7,9 @@ The questions are about made-up videos: native with one and with ten a video, vi
 pocket` takes the test questions of the pocket world. Each leg is answered with one video at a time, and with
 --in-flight videos, by a worker in a process of its own (`videopro.runs.making.run_worker`). Before, the leg
 is answered once, which decodes every frame that it will need: results of modules and JPEGs are forgotten,
-decoded frames are kept. `decode_s_a_video` is the time of decoding the frames of a video alone. An engine remembers
-prompts and pictures: each leg has it forget them where it offers that (VLLM_SERVER_DEV_MODE=1), and else they
-are cheaper the second time. Its load is what vLLM's /metrics say, ten times a second.
+decoded frames are kept. `decode_s_a_video` is the time of decoding the frames of a video alone. An engine
+remembers prompts and pictures: each leg has it forget them where it offers that (VLLM_SERVER_DEV_MODE=1), and
+else they are cheaper the second time. Its load is what vLLM's /metrics say, ten times a second.
 
 `mean_requests` is the mean number of requests in the engine, from the first request to the last reply; they
 may wait in it. `engine_cpu_s_a_question` is the processor time of an engine on this machine, with its HTTP

@@ -128,7 +128,7 @@ def step(known: dict[str, float], rows: int, token_bytes: float) -> tuple[float,
     tokens."""
     share = rows / _ROWS
     shares = (1.0, 1.0) if rows == _ROWS else (known["least_of_8_rows"], known["most_of_8_rows"])
-    # A token of the longer replies reads as many more keys and values of each row, by half of them on average.
+    # Each row of the longer replies has more keys and values to read, half of the further ones on average.
     reading = rows * _REPLY / 2 * token_bytes / _BANDWIDTH
     least, most = (known["ms_a_token"] * of / 1000 for of in shares)
     others = known["before_s"] + known["rewards_s"]
