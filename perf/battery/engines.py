@@ -3,6 +3,7 @@ continuous batching, which takes the tokens of our models, and no frames."""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import GenerationConfig
+from transformers import ContinuousBatchingConfig, GenerationConfig
 
 from perf.battery import grpo_step, inference
 from perf.battery.cases import Bench, Case, Figures, Skip
@@ -49,17 +50,21 @@ def python_with_vllm() -> str:
     return python
 
 
+def settings() -> dict[str, Any]:
+    """Of the engine that a command starts. Raises Skip."""
+    flags = {} if on_gpu() else {"flags": "--enforce-eager"}
+    return {"program": python_with_vllm(), "start_seconds": _START_SECONDS, **flags}
+
+
 def infer(bench: Bench, way: str) -> Figures:
     """A way of (f), by an engine that the command starts."""
-    settings = [f"program={python_with_vllm()}", f"start_seconds={_START_SECONDS}", "max_model_len=8192"]
-    if not on_gpu():
-        settings.append("flags=--enforce-eager")
-    return inference.infer(bench, way, ["--engine", "vllm", "--vllm", *settings])
+    engine = [f"{name}={value}" for name, value in settings().items()]
+    return inference.infer(bench, way, ["--engine", "vllm", "--vllm", *engine])
 
 
 def train(bench: Bench) -> Figures:
     """The step of (d), its replies by an engine that the training starts."""
-    return grpo_step.step(bench, vllm={"program": python_with_vllm(), "start_seconds": _START_SECONDS})
+    return grpo_step.step(bench, sampler="vllm", vllm=json.dumps(settings()))
 
 
 def write(bench: Bench, writing: Any) -> Figures:
@@ -108,13 +113,15 @@ def continuous(loaded: Any, longest: int) -> Any:
         eos_token_id=model.generation_config.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
     )
+    # By default it takes nearly all memory that is free, on a CPU too.
+    room = ContinuousBatchingConfig(max_memory_percent=0.4)
 
     def write_all(texts: list[str]) -> int:
         turns = [[{"role": "user", "content": [{"type": "text", "text": text}]}] for text in texts]
         ids = [tokenizer(loaded.processor.apply_chat_template(turn, add_generation_prompt=True)).input_ids
                for turn in turns]  # fmt: skip
         with torch.inference_mode():
-            written = model.generate_batch(ids, generation_config=config)
+            written = model.generate_batch(ids, generation_config=config, continuous_batching_config=room)
         return sum(len(reply.generated_tokens) for reply in written.values())
 
     return write_all

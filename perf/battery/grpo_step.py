@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
@@ -66,11 +65,9 @@ def _timed() -> Iterator[list[dict[str, float]]]:
 
 def step(bench: Bench, groups: int | None = None, **engine: Any) -> Figures:
     """Two steps, of which the second counts; one where a CPU runs a model of real size. `groups`: prompts in
-    a step, if others than shipped. `engine`: settings of one that writes the replies."""
+    a step, if others than shipped. `engine`: flags of one that writes the replies."""
     shapes = bench.shapes
     steps = 1 if shapes.name == "2b" and not on_gpu() else 2
-    if engine:
-        engine = {"sampler": "vllm", "vllm": json.dumps(engine["vllm"])}
     reset_peak()
     with _timed() as passes:
         trainer = train(
