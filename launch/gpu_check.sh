@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks everything that needs a GPU, with random weights and generated videos: bash launch/gpu_check.sh [PART...]
-# Parts: a SFT step, b generation, c packed update, d GRPO step, e log-probs, f inference, g encoder, h DeepSpeed, i vLLM,
-# j an engine's step, k changing lengths. Re-run it to continue. SHAPES is 8b (on a GPU), 2b or
+# Parts: a SFT step, b generation, c packed update, d GRPO step, e log-probs, f inference, g encoder, h DeepSpeed,
+# j an engine's step, k changing lengths, l all modules, i engines. Re-run it to continue. SHAPES is 8b (on a GPU), 2b or
 # tiny (on a CPU). On a machine without a package registry, gather the wheels first (launch/gpu_wheels.sh): they are used
 # if the folder WHEELS (.wheels) is there.
 set -euo pipefail

@@ -6,10 +6,10 @@
 The questions are about made-up videos: native with one and with ten a video, videopro with two; `--benchmark
 pocket` takes the test questions of the pocket world. Each leg is answered with one video at a time, and with
 --in-flight videos, by a worker in a process of its own (`videopro.runs.making.run_worker`). Before, the leg
-is answered once, which decodes every frame that it will need: results of modules are forgotten, decoded
-frames are kept. `decode_s_a_video` is the time of decoding the frames of a video alone. An engine remembers
-prompts and pictures: each leg has it forget them where it offers that (VLLM_SERVER_DEV_MODE=1), and else they
-are cheaper the second time. Its load is what vLLM's /metrics say, ten times a second.
+is answered once, which decodes every frame that it will need: results of modules and JPEGs are forgotten,
+decoded frames are kept. `decode_s_a_video` is the time of decoding the frames of a video alone. An engine
+remembers prompts and pictures: each leg has it forget them where it offers that (VLLM_SERVER_DEV_MODE=1), and
+else they are cheaper the second time. Its load is what vLLM's /metrics say, ten times a second.
 
 `mean_requests` is the mean number of requests in the engine, from the first request to the last reply; they
 may wait in it. `engine_cpu_s_a_question` is the processor time of an engine on this machine, with its HTTP
@@ -40,6 +40,7 @@ from perf.recording import recorded_rows, write_record
 from perf.timing import timed
 from videopro import benchmarks, methods
 from videopro.backbones import load_backbone
+from videopro.backbones.server import messages
 from videopro.cli import setting
 from videopro.engine import units
 from videopro.modules.library import shared_cache
@@ -125,6 +126,7 @@ def answer_leg(leg: str, folder: str, url: str, in_flight: int, flags: Mapping[s
         # Decodes what programs look at, and starts the sandbox.
         answer("warm")
         shared_cache().clear()
+        messages._encoded.clear()
         load.start()
         with timed() as spent:
             traces = answer("measured")

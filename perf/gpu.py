@@ -3,12 +3,12 @@
     python -m perf.gpu [PART ...] [--shapes 8b] [--work FOLDER] [--output FILE] [--redo PART ...]
     python -m perf.gpu --tables FILE        (print the tables of a file of results)
 
-Parts (all of them by default): a, an SFT step; b, writing replies; c, packed updates; d, a GRPO step with
-programs beside it; e, log-probabilities; f, inference; g, the clip encoder; h, DeepSpeed; i, vLLM; j, a step
-of an engine; k, steps of changing lengths. Each part is a process of its own and takes at most 8 minutes
-(--part-seconds). What is not done by then is done by the same command given again: cases that ended are not
-repeated (--redo repeats a part's). A case that fails, for want of memory or by an error, is recorded as that,
-and the others go on.
+Parts (all of them by default): a, an SFT step; b, writing replies; c, packed updates; d, a GRPO step as
+shipped; e, log-probabilities; f, inference; g, the clip encoder; h, DeepSpeed; j, a step of an engine; k,
+steps of changing lengths; l, all modules; i, the same by vLLM, and continuous batching. Each part is a
+process of its own and takes at most 8 minutes (--part-seconds). What is not done by then is done by the same
+command given again: cases that ended are not repeated (--redo repeats a part's). A case that fails, for want
+of memory or by an error, is recorded as that, and the others go on.
 
 Shapes: 8b (Qwen3-VL-8B; the default on a GPU), 2b (Qwen3-VL-2B, with little work: a CPU can run it), tiny
 (the pocket model's; the default on a CPU). Results go to perf/gpu.json on a GPU with the shapes of 8b, to

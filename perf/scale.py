@@ -4,8 +4,9 @@ time in proportion to what one H100 was measured to take.
     python -m perf.scale [--output perf/scale.json]
 
 Sizes are counted from the published shapes (Qwen3-VL-8B-Instruct, Qwen3-VL-32B-Instruct) by building the
-models without memory. Times are those of perf/gpu.json and perf/gpu_steps.json, multiplied by the ratio of
-weights and divided by GPUs: nothing of 32B was run, nor of 8B on more than one GPU.
+models without memory. Times of SFT are those of perf/gpu.json, multiplied by the ratio of weights and divided
+by GPUs. Those of GRPO are made of what one GPU takes for a step of its own replies (`step`), which more GPUs
+do not shorten. Nothing of 32B was run, nor of 8B on more than one GPU.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import yaml
 from transformers import AutoModelForImageTextToText
 
 from perf import ROOT
@@ -40,8 +42,10 @@ _TRAINED = 16
 _ROWS, _REPLY, _PROMPTS, _PROMPT = 64, 512, 8, 1_892
 """Of the GRPO step that was measured: replies, their tokens, prompts, and theirs."""
 GPUS = (1, 8, 16)
-SFT_ROWS, GRPO_PROMPTS, REPLIES = 5_000, 10_000, 8
-"""Section 4 of the paper, and configs/grpo/qwen3vl_8b.yaml."""
+SFT_ROWS, GRPO_PROMPTS = 5_000, 10_000
+"""Section 4 of the paper."""
+_BANDWIDTH = 3.35e12
+"""Bytes a second of an H100's memory, by its data sheet."""
 _TRAINING, _ENGINES, _OF_AN_ENGINE = 4, 2, 2
 """Of 8 GPUs: those that train, and engines (`engine_gpus`) with the GPUs of one."""
 _CARD = 80e9 / _GIB
@@ -68,6 +72,7 @@ def sizes(shapes: Shapes) -> dict[str, float]:
         "parameters": sum(weight.numel() for weight in model.parameters()),
         "weights": sum(weight.numel() for weight in model.parameters()) * _HALF / _GIB,
         "adapter": lora * _TRAINED / _GIB,
+        "token_bytes": token,
         "merged_copy": sum(module.weight.numel() for module in adapted) * _HALF / _GIB,
         "keys_and_values": (_ROWS * _REPLY + _PROMPTS * _PROMPT) * token / _GIB,
     }
@@ -87,16 +92,50 @@ def split(model: dict[str, float]) -> dict[str, float]:
 
 def measured() -> dict[str, float]:
     """Rates and peaks of one H100 at 8B."""
-    first = json.loads((ROOT / "perf/gpu.json").read_text(encoding="utf-8"))["parts"]
-    later = json.loads((ROOT / "perf/gpu_steps.json").read_text(encoding="utf-8"))["parts"]
-    sft = first["a"]["cases"]["batch 8"]["figures"]
-    grpo = later["d"]["cases"]["programs during sampling"]["figures"]
+    first, later = (
+        {
+            (letter, name): case.get("figures", {})
+            for letter, part in json.loads((ROOT / path).read_text(encoding="utf-8"))["parts"].items()
+            for name, case in part["cases"].items()
+        }
+        for path in ("perf/gpu.json", "perf/gpu_steps.json")
+    )
+    sft, grpo = first["a", "batch 8"], later["d", "programs during sampling"]
+    writing = later["b", "64 rows, adapter off"]
+    passes = [first["b", f"{rows} rows, adapter off"]["ms_a_token"] for rows in (8, 64)]
+    kernels = [first["j", f"one token each of {rows} replies"]["kernel_ms"] for rows in (8, 64)]
+    updates = [first["c", f"{tokens} tokens, prompt shared"]["update_s"] for tokens in (512, 1024)]
     return {
         "sft_rows_per_s": sft["rows_per_s"],
         "sft_gib": sft["peak_gib"],
         "grpo_step_s": grpo["step_s"],
         "grpo_gib": grpo["peak_gib"],
+        "rewards_s": grpo["rewards_s"],
+        "update_s": grpo["update_s"],
+        # What sampling takes beside its tokens: prompts, and what the writing of all replies has no part in.
+        "before_s": grpo["sampling_s"] - _REPLY * writing["ms_a_token"] / 1000,
+        "ms_a_token": writing["ms_a_token"],
+        # 8 rows were measured before steps were captured: by passes of the library, and as kernels alone.
+        "least_of_8_rows": passes[0] / passes[1],
+        "most_of_8_rows": kernels[0] / kernels[1],
+        "longer_update": updates[1] / updates[0],
     }
+
+
+def step(known: dict[str, float], rows: int, token_bytes: float) -> tuple[float, float]:
+    """Least and most seconds of a GRPO step of 8B on a GPU that writes `rows` replies, 8 or 64: if the
+    longest has 512 tokens, and if it has the 1,024 of the shipped config. Measured: 64 replies of 512
+    tokens."""
+    share = rows / _ROWS
+    shares = (1.0, 1.0) if rows == _ROWS else (known["least_of_8_rows"], known["most_of_8_rows"])
+    # Each row of the longer replies has more keys and values to read, half of the further ones on average.
+    reading = rows * _REPLY / 2 * token_bytes / _BANDWIDTH
+    least, most = (known["ms_a_token"] * of / 1000 for of in shares)
+    others = known["before_s"] + known["rewards_s"]
+    return (
+        share * (others + known["update_s"]) + _REPLY * least,
+        share * (others + known["update_s"] * known["longer_update"]) + 2 * _REPLY * (most + reading),
+    )
 
 
 def count(settings: ScaleSettings) -> None:
@@ -104,15 +143,24 @@ def count(settings: ScaleSettings) -> None:
     models = {shapes.name: sizes(shapes) for shapes in (QWEN3VL_8B, QWEN3VL_32B)}
     eight = {name: split(model) for name, model in models.items()}
     known = measured()
-    steps = GRPO_PROMPTS * REPLIES / _ROWS
     ratio = models["32b"]["parameters"] / models["8b"]["parameters"]
-    one = {
-        "8B, SFT": SFT_ROWS / known["sft_rows_per_s"],
-        "8B, GRPO": steps * known["grpo_step_s"],
-        "32B, SFT": SFT_ROWS / known["sft_rows_per_s"] * ratio,
+    config = yaml.safe_load((ROOT / "configs/grpo/qwen3vl_8b.yaml").read_text(encoding="utf-8"))
+    assert config["max_completion_length"] == 2 * _REPLY
+    passed = config["per_device_train_batch_size"]
+    shipped = passed * config["gradient_accumulation_steps"]
+    replies = GRPO_PROMPTS * config["num_generations"]
+    sft = SFT_ROWS / known["sft_rows_per_s"]
+    # Seconds of the work on one GPU, whose steps more of them share.
+    work = {"8B, SFT": (sft, sft), "32B, SFT": (sft * ratio, sft * ratio)}
+    for rows in (shipped, passed):
+        least, most = step(known, rows, models["8b"]["token_bytes"])
+        work[f"8B, GRPO, {rows} replies a GPU"] = (replies / rows * least, replies / rows * most)
+    hours = {
+        name: {str(gpus): [each / gpus / 3600 for each in seconds] for gpus in GPUS}
+        for name, seconds in sorted(work.items(), reverse=True, key=lambda item: item[0].startswith("8B"))
     }
-    hours = {name: {str(gpus): seconds / gpus / 3600 for gpus in GPUS} for name, seconds in one.items()}
-    write_record(settings.output, {"models": models, "split": eight, "measured": known, "hours": hours})
+    record = {"models": models, "split": eight, "measured": known, "replies": shipped, "hours": hours}
+    write_record(settings.output, record)
     print(f"recorded in {settings.output}; tables: python launch/recorded_tables.py")
 
 

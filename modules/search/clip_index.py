@@ -20,7 +20,8 @@ import json
 import math
 import sys
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -334,16 +335,24 @@ class _Place:
         }
         clips = [self.bounds[number] for part in missing.values() for number in part]
         all_sizes = [*chain.from_iterable(sizes.values())]
+        standing: deque[StandIns] = deque()
+
+        def noted(batches: Iterable[Batch]) -> Iterator[Sequence[Sequence[Frame]]]:
+            for batch, stand_ins in batches:
+                # What was stored of the parts before is found by the next build.
+                check_cancelled()
+                standing.append(stand_ins)
+                yield batch
+
         with closing(decoded_ahead(self.video, self.encoder, clips, all_sizes)) as batches:
+            embedded = self.encoder.encode_stream(noted(batches))
             for file, part in missing.items():
                 rows: list[np.ndarray] = []
                 stand_ins: StandIns = ()
-                for batch, standing in islice(batches, len(sizes[file])):
-                    # What was stored of the parts before is found by the next build.
-                    check_cancelled()
-                    rows.append(self.encoder.encode_clips(batch))
-                    stand_ins += standing
-                    count += len(batch)
+                for vectors in islice(embedded, len(sizes[file])):
+                    rows.append(vectors)
+                    stand_ins += standing.popleft()
+                    count += len(vectors)
                     progress(count, total)
                 done[file] = StoredClips(np.concatenate(rows), stand_ins)
                 if (defect := find_defect(done[file].rows)) is not None:

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from perf.battery.measuring import conditions, on_gpu
-from perf.battery.shapes import Shapes, make_checkpoint
+from perf.battery.shapes import Shapes, make_checkpoint, make_ending_checkpoint
 from perf.timing import timed
 from videopro.storage import JsonLinesLog, read_json_lines
 
@@ -40,6 +40,10 @@ class Bench:
     def checkpoint(self) -> Path:
         """The model with random weights."""
         return make_checkpoint(self.shapes, self.folder)
+
+    def ending_checkpoint(self) -> Path:
+        """The same, whose replies end by themselves."""
+        return make_ending_checkpoint(self.shapes, self.folder)
 
     def path(self, name: str) -> Path:
         """A path in the folder."""

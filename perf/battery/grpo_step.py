@@ -1,4 +1,4 @@
-"""(d) A whole GRPO step, with programs beside it and without: do their threads slow decoding?"""
+"""(d) A whole GRPO step as configs/grpo/qwen3vl_8b.yaml ships it, and with the replies of one prompt."""
 
 from __future__ import annotations
 
@@ -12,18 +12,29 @@ from trl import GRPOTrainer
 
 from perf.battery.cases import Bench, Case, Figures
 from perf.battery.measuring import on_gpu, peak_gib, reset_peak
-from perf.battery.reinforcing import NoPrograms, PreparedPrograms, train
+from perf.battery.reinforcing import PreparedPrograms, train
 from perf.grpo_timed import Clock
 
-TITLE = "GRPO: a step of configs/grpo/qwen3vl_8b.yaml, prepared programs in place of the replies"
+TITLE = "GRPO: a step of configs/grpo/qwen3vl_8b.yaml, replies that end, prepared programs in their place"
 
 
 def cases(bench: Bench) -> list[Case]:
     return [
-        Case("no programs", lambda: step(bench, NoPrograms, "false")),
-        Case("programs after sampling", lambda: step(bench, PreparedPrograms, "false")),
-        Case("programs during sampling", lambda: step(bench, PreparedPrograms, "true")),
+        Case("as shipped", lambda: step(bench)),
+        Case("gradient_accumulation_steps: 1", lambda: step(bench, groups=1)),
     ]
+
+
+def shipped(bench: Bench, groups: int | None) -> dict[str, Any]:
+    """The flags of the work: at the size that a config is for, its own numbers (None) but for `groups`."""
+    shapes = bench.shapes
+    if shapes.name == "8b":
+        names = ("num_generations", "per_device_train_batch_size", "max_completion_length")
+        return {**dict.fromkeys(names), "gradient_accumulation_steps": groups}
+    return {
+        "max_completion_length": shapes.longest,
+        "gradient_accumulation_steps": groups or shapes.groups,
+    }
 
 
 @contextlib.contextmanager
@@ -52,34 +63,39 @@ def _timed() -> Iterator[list[dict[str, float]]]:
         yield passes
 
 
-def step(bench: Bench, rewards: Any, ahead: str) -> Figures:
-    """Two steps, of which the second counts; one where a CPU runs a model of real size."""
+def step(bench: Bench, groups: int | None = None, **engine: Any) -> Figures:
+    """Two steps, of which the second counts; one where a CPU runs a model of real size. `groups`: prompts in
+    a step, if others than shipped. `engine`: flags of one that writes the replies."""
     shapes = bench.shapes
     steps = 1 if shapes.name == "2b" and not on_gpu() else 2
     reset_peak()
     with _timed() as passes:
         trainer = train(
             bench,
-            rewards=rewards,
+            rewards=PreparedPrograms,
             steps=steps,
-            groups=shapes.groups,
-            longest=shapes.reply,
-            run_ahead=ahead,
+            longest=shapes.longest,
+            model_name_or_path=bench.ending_checkpoint(),
             logging_steps=1,
+            **shipped(bench, groups),
+            **engine,
         )
+    groups = trainer.args.gradient_accumulation_steps
     spent: dict[str, float] = defaultdict(float)
-    for line in passes[(steps - 1) * shapes.groups :]:
+    for line in passes[(steps - 1) * groups :]:
         for name, seconds in line.items():
             spent[name] += seconds
-    replies = shapes.group * shapes.groups
+    replies = trainer.args.per_device_train_batch_size * groups
     sampling = spent["generate"] - spent["rewards"]
     logged = [line for line in trainer.state.log_history if "completions/mean_length" in line][-1]
-    length = logged["completions/mean_length"]
+    length, longest = (logged[f"completions/{which}_length"] for which in ("mean", "max"))
     log = bench.path("grpo") / "programs.jsonl"
     return {
         "step_s": round(spent["step"], 2),
         "replies": replies,
         "reply_tokens": round(length),
+        "longest": round(longest),
+        "reward": round(logged["reward"], 3),
         "sampling_s": round(sampling, 2),
         "rewards_s": round(spent["rewards"], 2),
         "update_s": round(spent["step"] - spent["generate"], 2),

@@ -1,4 +1,5 @@
-"""(f) Runs of videopro.infer: questions a second at one worker and at three, and how idle the device is."""
+"""(f) Runs of videopro.infer about prompts of several widths, with replies that end where the model says: in
+this process, and (i) by vLLM, with and without an adapter; (l) with all modules."""
 
 from __future__ import annotations
 
@@ -9,60 +10,61 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from perf.battery.cases import Bench, Case, Figures
 from perf.battery.measuring import watch_utilisation
-from perf.battery.world import make_questions
+from perf.battery.world import make_adapter, make_questions
 
 ROOT = Path(__file__).resolve().parents[2]
-TITLE = "Inference: videopro.infer over generated videos"
-# The models behind the modules are left out: (g) measures the encoder.
+TITLE = "Inference: videopro.infer over generated videos, prompts of several widths, replies that end"
+# The models behind the modules are left out: (g) measures the encoder, (l) all of them.
 _NO_MODELS = ("encoder=none", "text_encoder=none", "ocr=none", "detector=none")
+WAYS = ("native", "videopro", "videopro, adapter")
 
 
 def cases(bench: Bench) -> list[Case]:
-    return [
-        Case(
-            f"{method}, {workers} worker{'s' if workers > 1 else ''}",
-            partial(infer, bench, method, workers),
-        )
-        for method in ("native", "videopro")
-        for workers in (1, 3)
-        if workers <= bench.shapes.videos
-    ]
+    return [Case(way, partial(infer, bench, way)) for way in WAYS]
 
 
-def infer(bench: Bench, method: str, workers: int) -> Figures:
+def infer(bench: Bench, way: str, engine: Sequence[str] = ()) -> Figures:
+    """One run of a way; `engine`: flags that name another than this project's own."""
+    options = [f"frames={bench.shapes.frames}"]
+    if way != "native":
+        # The random model writes no program: what counts are a reply, and its refinement, to the prompts of a
+        # fine-tuned planner. Drawn, as the likeliest tokens go round in circles.
+        options = [f"max_new_tokens={bench.shapes.longest}", "temperature=1.0", "planner_prompt=short"]
+        options += _NO_MODELS
+    backbone = [f"adapter={make_adapter(bench)}"] if way.endswith("adapter") else []
+    return run(bench, way.partition(",")[0], options, backbone=backbone, flags=engine)
+
+
+def run(
+    bench: Bench,
+    method: str,
+    options: Sequence[str],
+    *,
+    backbone: Sequence[str] = (),
+    flags: Sequence[str] = (),
+) -> Figures:
     """One run. Counted from the first lease, when a worker has its model, to the end of the run; the
     processor's time is of the whole run, starting and loading included."""
     shapes = bench.shapes
-    output = bench.path(f"infer-{method}-{workers}")
+    output = bench.path("infer")
     shutil.rmtree(output, ignore_errors=True)
-    options = [f"frames={shapes.frames}"]
-    if method == "videopro":
-        # The random model writes no program: what counts is a reply of this length, and its refinement, to
-        # the prompts of a fine-tuned planner.
-        options = [f"max_new_tokens={shapes.reply}", "planner_prompt=short", *_NO_MODELS]
     command = [
-        *(
-            sys.executable,
-            "-m",
-            "videopro.infer",
-            "--benchmark",
-            "jsonl",
-            "--root",
-            str(make_questions(bench)),
-        ),
-        *("--method", method, "--model", str(bench.checkpoint())),
-        *("--backbone", f"dtype={shapes.backbone_dtype}"),
-        *("--options", *options, "--workers", str(workers), "--output", str(output)),
+        *(sys.executable, "-m", "videopro.infer", "--benchmark", "jsonl"),
+        *("--root", str(make_questions(bench, shapes.mixed))),
+        *("--method", method, "--model", str(bench.ending_checkpoint())),
+        *("--backbone", f"dtype={shapes.backbone_dtype}", *backbone),
+        *("--options", *options, "--output", str(output), *flags),
     ]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
     started, used = time.monotonic(), _cpu_seconds()
-    log = bench.path(f"{output.name}.log")
+    log = bench.path("infer.log")
     with log.open("w") as stream:
         process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=stream, stderr=stream)
         try:
@@ -72,7 +74,9 @@ def infer(bench: Bench, method: str, workers: int) -> Figures:
             with watch_utilisation() as seen:
                 status = process.wait()
         finally:
-            process.kill()
+            # An engine ends with its command, which is given the time for that.
+            process.terminate()
+            process.wait()
     if status != 0:
         raise RuntimeError(f"videopro.infer ended with status {status}: {log.read_text()[-2000:]}")
     seconds = time.monotonic() - began
@@ -80,11 +84,15 @@ def infer(bench: Bench, method: str, workers: int) -> Figures:
     errors = [trace["error"] for trace in traces if trace.get("error")]
     if errors:
         raise RuntimeError(f"{len(errors)} questions ended in an error, the first: {errors[0]}")
+    rounds = [each for trace in traces for each in trace["rounds"]]
+    calls = [call for each in rounds if each["execution"] for call in each["execution"]["calls"]]
     return {
         "questions": len(traces),
         "videos": shapes.videos,
         "questions_per_s": round(len(traces) / seconds, 4),
         "s_a_question": round(seconds / len(traces), 3),
+        "reply_tokens_a_round": round(sum(trace["cost"]["tokens_out"] for trace in traces) / len(rounds)),
+        "modules": len({call["fn"] for call in calls}),
         "cpu_s_in_all": round(_cpu_seconds() - used, 1),
         "idle_share": seen.idle,
         "start_and_load_s": round(began - started, 1),

@@ -27,9 +27,11 @@ MODULES: Mapping[str, str] = {
     "f": "inference",
     "g": "encoding",
     "h": "sharded",
-    "i": "serving",
     "j": "engine_step",
     "k": "changing_lengths",
+    "l": "all_modules",
+    # Last: other environments, and what only these have.
+    "i": "engines",
 }
 
 

@@ -32,29 +32,17 @@ class PreparedPrograms(ProgramRewards):
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
-        self._by_reply: dict[str, str] = {}
-        self._replies: Any = None
+        parse, by_reply = self._program, dict[str, str]()
 
-    def _prepared(self, reply: str) -> str:
-        number = len(self._by_reply)
-        start = 0.25 * (number % 64)
-        call = f"query_mc(trim_frames(video, {start}, {start + 2}, num_frames=8), question, choices)"
-        program = f"def execute_command(video, question, choices):\n    return {call}"
-        text = f"<planning>One look.</planning>\n<code>\n{program}\n</code>"
-        return self._by_reply.setdefault(reply, text if number % 2 == 0 else program)
+        def prepared(reply: str) -> Any:
+            number = len(by_reply)
+            start = 0.25 * (number % 64)
+            call = f"query_mc(trim_frames(video, {start}, {start + 2}, num_frames=8), question, choices)"
+            program = f"def execute_command(video, question, choices):\n    return {call}"
+            text = f"<planning>One look.</planning>\n<code>\n{program}\n</code>"
+            return parse(by_reply.setdefault(reply, text if number % 2 == 0 else program))
 
-    def submit(self, row: Any, reply: str) -> Any:
-        return super().submit(row, self._prepared(reply))
-
-    def _scored(self, completions: Any, completion_ids: Any, columns: Any) -> Any:
-        # TRL gives the same object to each function in turn, and the rewards tell batches apart by it.
-        if self._replies is not completions:
-            self._replies = completions
-            self._prepared_batch = [
-                [{**message, "content": self._prepared(message["content"])} for message in completion]
-                for completion in completions
-            ]
-        return super()._scored(self._prepared_batch, completion_ids, columns)
+        self._program = prepared
 
 
 class NoPrograms(ProgramRewards):
@@ -84,12 +72,13 @@ def train(
     longest: int,
     **settings: Any,
 ) -> VideoGRPOTrainer:
-    """Run train/grpo.py with configs/grpo/qwen3vl_8b.yaml for some steps of `groups` prompts each."""
+    """Run train/grpo.py with configs/grpo/qwen3vl_8b.yaml for some steps of `groups` prompts each.
+    `settings` replace flags; with None, the config's own value counts."""
     shapes = bench.shapes
     flags: dict[str, Any] = {
         "config": CONFIG,
         "model_name_or_path": bench.checkpoint(),
-        "train_data": make_grpo_rows(bench, max(8, steps * groups)),
+        "train_data": make_grpo_rows(bench, max(8, steps * shapes.groups)),
         "output_dir": bench.path("grpo"),
         "frame_cache": bench.path("frames"),
         "modules": json.dumps(MODULES),
@@ -108,7 +97,8 @@ def train(
         **({} if on_gpu() else {"use_cpu": "true", "bf16": "false"}),
         **settings,
     }
-    arguments = [word for name, value in flags.items() for word in (f"--{name}", str(value))]
+    arguments = [word for name, value in flags.items() if value is not None
+                 for word in (f"--{name}", str(value))]  # fmt: skip
     (bench.path("grpo") / "programs.jsonl").unlink(missing_ok=True)
     with patch.object(grpo, "ProgramRewards", rewards):
         return grpo.train(*read_settings(VideoGRPOConfig, "grpo", arguments))

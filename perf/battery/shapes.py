@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -78,7 +80,11 @@ class Shapes:
     batches: tuple[int, ...] = (2, 4, 8)
     """Rows of an SFT step."""
     reply: int = 512
-    """Tokens of a written reply."""
+    """Tokens of a written reply that never ends."""
+    mean: int = 256
+    """Tokens of a reply that ends, on average."""
+    longest: int = 1024
+    """Its limit, that of configs/grpo/qwen3vl_8b.yaml."""
     prompt: int = 8192
     """Text tokens of a prompt that is read in one step."""
     rows: tuple[int, ...] = (8, 64)
@@ -116,6 +122,8 @@ TINY = Shapes(
     lora_rank=8,
     batches=(2, 4),
     reply=16,
+    mean=8,
+    longest=32,
     prompt=64,
     rows=(4, 8),
     group=4,
@@ -141,6 +149,8 @@ QWEN3VL_2B = Shapes(
     tied=True,
     batches=(2,),
     reply=24,
+    mean=8,
+    longest=24,
     prompt=256,
     rows=(4,),
     group=4,
@@ -206,4 +216,23 @@ def make_checkpoint(shapes: Shapes, folder: Path) -> Path:
         AutoProcessor.from_pretrained(model_dir()).save_pretrained(target)
         # Written last: an interrupted checkpoint is made again.
         (target / "videopro.json").write_text(f'{{"frames": {shapes.frames}, "pixels": {shapes.pixels}}}\n')
+    return target
+
+
+def make_ending_checkpoint(shapes: Shapes, folder: Path) -> Path:
+    """The same checkpoint, for which so many of all tokens end a reply that it has `mean` on average.
+
+    The lengths are drawn by the model itself, so that every engine draws them. They are geometric: their
+    spread is as large as their mean, as that of a log-normal distribution with sigma 0.83.
+    """
+    whole, target = make_checkpoint(shapes, folder), folder / "model-that-ends"
+    if not (target / "generation_config.json").exists():
+        target.mkdir(exist_ok=True)
+        for file in whole.iterdir():
+            if file.name != "generation_config.json" and not (target / file.name).exists():
+                (target / file.name).symlink_to(file)
+        config = model_config(shapes).get_text_config()
+        ends = random.Random(0).sample(range(config.vocab_size), config.vocab_size // shapes.mean)
+        content = {"eos_token_id": sorted({config.eos_token_id, *ends}), "pad_token_id": config.pad_token_id}
+        (target / "generation_config.json").write_text(json.dumps(content))
     return target

@@ -109,14 +109,14 @@ def make_grpo_rows(bench: Bench, count: int) -> Path:
     return write_lines(bench.path("grpo.jsonl"), rows)
 
 
-def make_questions(bench: Bench) -> Path:
-    """A folder of questions (`--benchmark jsonl`), as many about each video."""
+def make_questions(bench: Bench, words: Sequence[int] = (0,)) -> Path:
+    """A folder of questions (`--benchmark jsonl`), as many about each video; `words`: see `make_sft_rows`."""
     videos = make_videos(bench)
     rows = [
         {
             "id": f"{video.stem}-{number}",
             "video": video.name,
-            "question": question(number).text,
+            "question": question(number).text + " ring" * words[number % len(words)],
             "choices": list(question(number).choices),
             "answer": "A",
             "subtitles": None,

@@ -128,6 +128,21 @@ def test_a_broken_video_is_counted_and_can_be_fixed(tmp_path: Path) -> None:
     assert (summary["n"], summary["coverage"], summary["errors"]) == (12, 1.0, {})
 
 
+def test_a_run_without_any_answer_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also a finished one, until a video is there."""
+    root, output = tmp_path / "b", tmp_path / "run"
+    make_benchmark(root, videos=2)
+    for video in (root / "videos").glob("*.mp4"):
+        video.unlink()
+    for _ in range(2):
+        assert main(flags(root, output), load=load_fake) == 2
+        out, error = capsys.readouterr()
+        assert "v0.mp4 (v0q0, v0q1, v0q2): no such file" in " ".join(out.split())
+        assert f"{output}: none of its 6 questions could be answered" in error
+    make_benchmark(root, videos=2)
+    assert main(flags(root, output, "--redo-errors"), load=load_fake) == 0
+
+
 def test_what_is_left_out_stands_beside_every_accuracy(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -201,12 +216,13 @@ def test_one_exception_over_several_videos_stops_the_run_which_then_goes_on(
     for done in (3, 6, 8):
         status = main(words, load=load_fake)
         error = capsys.readouterr().err
-        assert ("The same exception (ZeroDivisionError at tests/support/fake" in error) == bool(status)
-        assert ("error: the run stopped after an internal error (see above)" in error) == bool(status)
+        assert ("The same exception (ZeroDivisionError at tests/support/fake" in error) == (status == 1)
+        assert ("error: the run stopped after an internal error (see above)" in error) == (status == 1)
         assert lines(tmp_path / "run") >= done
-        if status == 0:
+        if status != 1:
             break
-    assert (status, lines(tmp_path / "run")) == (0, 8)
+    assert (status, lines(tmp_path / "run")) == (2, 8)
+    assert "none of its 8 questions could be answered" in error
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert summary["left_out"] == {"NativeError": 8}
 

@@ -72,7 +72,7 @@ class BlockedEncoder(NumberEncoder):
 
     def encode_clips(self, clips: Sequence[Sequence[Frame]]) -> np.ndarray:
         self.calls.release()
-        return self._encode(self._embed_clips, [[frame.image for frame in frames] for frames in clips], 16)
+        return self._begin(self._embed_clips, [[frame.image for frame in frames] for frames in clips], 16)()
 
     def _embed_clips(self, clips: Sequence[Sequence[np.ndarray]]) -> torch.Tensor:
         self.is_at_work.set()

@@ -12,7 +12,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoModelForImageTextToText
 
-from perf.battery import flops, wheels
+from perf.battery import flops, grpo_step, wheels
 from perf.battery.cases import Bench, Case, Record, run_cases
 from perf.battery.parts import load_part
 from perf.battery.results import table, tables
@@ -98,6 +98,16 @@ def test_wheels_are_what_the_other_machine_lacks() -> None:
             "trl": "1.16.0", "datasets": "5.2.0", "dill": "0.4.1", "old": "1.0"}.__getitem__
     )  # fmt: skip
     assert found == ["datasets==5.2.0", "dill==0.4.1", "old==1.0", "trl==1.16.0"]
+
+
+def test_a_step_is_the_shipped_one_with_lengths_that_are_drawn(tmp_path: Path) -> None:
+    """Prepared programs earn rewards in the place of replies, which end by themselves."""
+    figures = grpo_step.step(Bench(dataclasses.replace(TINY, group=8), tmp_path))
+    assert figures["replies"] == figures["programs"] / 2 == 16
+    assert 1 < figures["reply_tokens"] < figures["longest"] <= TINY.longest
+    assert 0 < figures["reward"] < 1
+    # At 8B nothing is replaced.
+    assert set(grpo_step.shipped(Bench(QWEN3VL_8B, tmp_path), None).values()) == {None}
 
 
 def test_the_docs_quote_the_recorded_figures() -> None:

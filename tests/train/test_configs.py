@@ -33,6 +33,8 @@ def test_the_large_models_train_as_in_the_paper_and_its_release(tmp_path: Path) 
     assert tuple(grpo.kinds) == KINDS
     # A pass takes whole groups.
     assert grpo.per_device_train_batch_size % grpo.num_generations == 0
+    # Measured was this: 64 replies at the same time (perf/scale.py).
+    assert grpo.per_device_train_batch_size * grpo.steps_per_sampling == 64
     assert grpo.shared_prompt
     assert reinforced.attn_implementation == "sdpa"
 

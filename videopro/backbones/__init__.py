@@ -28,6 +28,7 @@ from videopro.backbones.base import Stills as Stills
 from videopro.backbones.base import Visual as Visual
 from videopro.backbones.base import YesNoRequest as YesNoRequest
 from videopro.backbones.checks import check_alive as check_alive
+from videopro.backbones.checks import has_files_of as has_files_of
 from videopro.backbones.checks import identify as identify
 from videopro.backbones.checks import model_needs as model_needs
 from videopro.backbones.fingerprint import folder_fingerprint as folder_fingerprint

@@ -11,8 +11,9 @@ from typing import Any
 
 from videopro.backbones.address import default_key_name
 from videopro.backbones.base import Backbone, BackboneConfig
+from videopro.backbones.fingerprint import folder_fingerprint
 from videopro.backbones.own_models import MODELS, missing_folder
-from videopro.cli import Need, is_hub_name
+from videopro.cli import Need, folder_here, is_hub_name
 from videopro.errors import BackboneError
 from videopro.question import Question
 
@@ -57,6 +58,17 @@ def check_alive(backbone: Backbone, message: str) -> None:
             f"{message}\nEvery other request fails too, so the run stops. Finished answers are kept; fix "
             "this and re-run the same command to resume."
         ) from error
+
+
+def has_files_of(config: BackboneConfig, recorded: Mapping[str, Any]) -> bool:
+    """Whether a checkpoint and its adapter are on this machine, with the files that an identity recorded.
+    Imports no model library, which takes seconds and half a gigabyte."""
+    if config.kind in ("server", "own"):
+        return False
+    folders = {"weights": folder_here(config.model)}
+    if config.adapter is not None:
+        folders["adapter"] = folder_here(config.adapter, "adapter_config.json")
+    return all(folder and folder_fingerprint(folder) == recorded.get(key) for key, folder in folders.items())
 
 
 # A server that does not list its models within this time counts as unreachable.

@@ -209,6 +209,14 @@ def is_here(name: str) -> bool:
     )
 
 
+def folder_here(name: str, file: str = "config.json") -> Path | None:
+    """The folder on this machine of a checkpoint or an adapter with this file, in the cache of the hub for a
+    hub name; None if it is not here."""
+    path = Path(name).expanduser() / file
+    found = path if path.is_file() else _cached(name, file) if is_hub_name(name) else None
+    return found and found.parent
+
+
 def refusals(names: Iterable[str]) -> dict[str, str]:
     """Why models that are not on this machine cannot be downloaded, by name. Asks the hub, for a few seconds
     at most."""

@@ -25,7 +25,7 @@ from videopro.cli import CommandLine, Need, check_least, check_needs, exit_statu
 from videopro.commands.infer_settings import InferConfig, load_benchmark, runs_of
 from videopro.engine import ExceptionWatch, Progress, keep_tracebacks, units
 from videopro.engine.cluster import MOST_IN_FLIGHT, read_ray_settings
-from videopro.errors import ConfigError
+from videopro.errors import ConfigError, RunError
 from videopro.methods import METHOD_OPTIONS, PreparedRun, Questions, RunRequest, prepare
 from videopro.runs import (
     RUN_FIELDS,
@@ -52,7 +52,8 @@ from videopro.runs.making import (
     check_trackers,
     place_workers,
 )
-from videopro.traces import Redo
+from videopro.storage import JsonLinesLog
+from videopro.traces import Redo, Trace
 from videopro.video import check_nearest_intact
 
 COMMAND = CommandLine("infer", InferConfig, ignore=RUN_FIELDS, configs="infer", options=METHOD_OPTIONS)
@@ -60,14 +61,23 @@ COMMAND = CommandLine("infer", InferConfig, ignore=RUN_FIELDS, configs="infer", 
 
 def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = load_backbone) -> int:
     """The command line. Returns the exit status: 0, 1 for an internal error, 2 for an error that the user can
-    fix, 130 when interrupted. `load(model, **settings)` makes the backbone in each worker."""
+    fix, also if it left a run without any answer, 130 when interrupted. `load(model, **settings)` makes the backbone in each worker."""
     with exit_status() as status:
         config = COMMAND.parse(argv)
         runs = runs_of(config)
         if len(runs) > 1:
             check_all(runs, load=load)
-        for each in runs:
-            run(each, load=load)
+        summaries = {each.output: run(each, load=load) for each in runs}
+        unanswered = [
+            f"{output}: none of its {len(summary['failures'])} questions could be answered"
+            for output, summary in summaries.items()
+            if summary is not None and 0 < summary["questions"] == len(summary["failures"])
+        ]
+        if unanswered:
+            raise RunError(
+                f"{'; '.join(unanswered)} (the reasons are above); fix this and re-run the same command with "
+                "--redo-errors"
+            )
     return status.code
 
 
@@ -84,8 +94,8 @@ class _Start:
     identity: Mapping[str, Any]
     """What the run's key hashes, apart from the model."""
     redo: Redo
-    is_done: bool
-    """Whether every question has its answer."""
+    done: Sequence[Trace] | None
+    """The folder's answers, if every question has one; None: there is work."""
     needs: Sequence[Need]
     """What must exist before it starts."""
     served: Served | None
@@ -113,7 +123,7 @@ def run(
         for note in start.prepared.notes:
             print(note, file=sys.stderr)
     with Tracking(config.report_to if rank == 0 else (), start.folder) as tracking:
-        if not start.is_done:
+        if start.done is None:
             if start.benchmark.fetch is not None:
                 start.benchmark.fetch(start.items)
             _answer(start, rank, tracking, load)
@@ -208,7 +218,8 @@ def check(
     if not is_done and config.engine != "ray":
         needs += prepared.needs()
     return _Start(
-        config, prepared, folder, benchmark, items, identity, redo, is_done, needs, served, abstention
+        *(config, prepared, folder, benchmark, items, identity, redo),
+        *(traces if is_done else None, needs, served, abstention),
     )
 
 
@@ -248,8 +259,8 @@ def _cut_torn_line(folder: RunFolder) -> None:
     """Remove a line that a killed writer left incomplete."""
     if not folder.traces.exists():
         return
-    with closing(folder.log()) as log:
-        log.refresh()
+    with closing(JsonLinesLog(folder.traces)) as log:
+        log.cut_torn_tail()
         if log.torn:
             print("removed an incomplete line of a killed run; its question is retried", file=sys.stderr)
 
@@ -274,7 +285,7 @@ def _summarized(start: _Start, tracking: Tracking) -> dict[str, Any]:
         "run_key": settings["run_key"],
     }
     grades = read_grades(folder.grades, benchmark.protocol.judge)
-    traces = folder.read()
+    traces = folder.read() if start.done is None else start.done
     keep_tracebacks(folder.exceptions, traces)
     summary = summarize(traces, benchmark.protocol, about, grades)
     start.abstention.check_model((folder.recorded_identity() or {})["model"])

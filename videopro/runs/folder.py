@@ -21,7 +21,7 @@ from typing import Any
 
 import yaml
 
-from videopro.backbones import Backbone, identify, load_backbone, read_spec
+from videopro.backbones import Backbone, has_files_of, identify, load_backbone, read_spec
 from videopro.benchmarks import Benchmark, Item
 from videopro.cli import read_yaml
 from videopro.errors import ConfigError, RunError, VideoProError, cannot_write, first_of, writing_file
@@ -302,15 +302,19 @@ def check_model(
 ) -> None:
     """Compare the model with the model of the folder's run, for a command that will not load it.
 
-    A model that is no longer available is compared by name and settings only. Raises RunError if the model
-    differs.
+    Under the same name and settings, files are enough: what this machine's libraries make of them matters to
+    no answer. A model that is no longer available is compared by name and settings only. Raises RunError if
+    the model differs.
     """
-    recorded = folder.recorded_identity() or {}
+    recorded = (folder.recorded_identity() or {}).get("model") or {}
+    settings = read_yaml(folder.config)
+    is_named_alike = (settings.get("model"), settings.get("backbone") or {}) == (model, dict(backbone))
+    if is_named_alike and load is load_backbone and has_files_of(read_spec(model, **backbone), recorded):
+        return
     try:
-        now = identity_unloaded(model, backbone, recorded.get("model") or {}, load)
+        now = identity_unloaded(model, backbone, recorded, load)
     except VideoProError as error:
-        settings = read_yaml(folder.config)
-        if (settings.get("model"), settings.get("backbone") or {}) != (model, dict(backbone)):
+        if not is_named_alike:
             raise RunError(
                 f"{folder.path}: is a run of {settings.get('model')!r}, which cannot be compared with "
                 f"{model!r} ({error}); fix this, or set --model and --backbone as in its config.yaml"

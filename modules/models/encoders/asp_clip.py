@@ -195,7 +195,7 @@ class AspClipEncoder(VideoTextEncoder):
         files are damaged or do not fit the base."""
         super().__init__(name)
         config = AspClipConfig.read(folder)
-        self._base, self._dtype = base, dtype
+        self._base, self._dtype, self.in_flight = base, dtype, base.in_flight
         temporal = load_weights(folder, config, base.model)
         parameter = next(base.model.parameters())
         # Where the base is, and in its precision: its features go straight in.

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,6 +49,8 @@ class VideoTextEncoder(ABC):
     """The `spec` given to `load_encoder`."""
     clip_frames: int
     """Frames per clip."""
+    in_flight = 1
+    """Batches of `encode_stream` that are given to the device before the first of them is waited for."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -95,6 +98,23 @@ class VideoTextEncoder(ABC):
         """(n, *clip_shape) embeddings of n clips, each of `clip_frames` frames sorted by time, all of one
         size; frames of an odd shape get a margin (`videopro.video.shapes`). Raises ValueError for no clips or
         another number of frames."""
+        return self._begin_clips(clips)()
+
+    def encode_stream(self, batches: Iterable[Sequence[Sequence[Frame]]]) -> Iterator[np.ndarray]:
+        """`encode_clips` of each batch, in order. A device that works by itself has the next batch before
+        the caller gets the rows of the one before, so that it does not wait for what is done with them."""
+        if self.in_flight == 1:
+            yield from map(self.encode_clips, batches)
+            return
+        begun: deque[Callable[[], np.ndarray]] = deque()
+        for clips in batches:
+            begun.append(self._begin_clips(clips))
+            if len(begun) == self.in_flight:
+                yield begun.popleft()()
+        yield from (wait() for wait in begun)
+
+    def _begin_clips(self, clips: Sequence[Sequence[Frame]]) -> Callable[[], np.ndarray]:
+        """Give clips to the device. Returns what waits for their rows."""
         for frames in clips:
             if len(frames) != self.clip_frames:
                 raise ValueError(
@@ -102,7 +122,7 @@ class VideoTextEncoder(ABC):
                     f"{self.clip_frames}"
                 )
         if isinstance(clips, StagedClips):
-            return self._encode(self._embed_pixels, clips.pixels, BATCH_SIZE)
+            return self._begin(self._embed_pixels, clips.pixels, BATCH_SIZE)
         pictures = [[pad_picture(frame.image) for frame in frames] for frames in clips]
         # Before an encoder cuts out its square, a picture with a margin takes many times that memory.
         is_odd = any(
@@ -110,12 +130,12 @@ class VideoTextEncoder(ABC):
             for frames, padded in zip(clips, pictures, strict=True)
             for frame, picture in zip(frames, padded, strict=True)
         )
-        return self._encode(self._embed_clips, pictures, 1 if is_odd else BATCH_SIZE)
+        return self._begin(self._embed_clips, pictures, 1 if is_odd else BATCH_SIZE)
 
     def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
         """(n, d) embeddings of n texts, truncated to the model's maximum length. Raises ValueError if there
         are none."""
-        return self._encode(self._embed_texts, texts, BATCH_SIZE)
+        return self._begin(self._embed_texts, texts, BATCH_SIZE)()
 
     def similarities(self, texts: np.ndarray, clips: np.ndarray) -> np.ndarray:
         """(n_texts, n_clips) float32 cosine similarities of (n_texts, d) embeddings of texts with
@@ -140,9 +160,9 @@ class VideoTextEncoder(ABC):
         """Seconds at which a clip's frames are taken: the midpoints of `clip_frames` equal parts."""
         return uniform_times(start, end, self.clip_frames)
 
-    def _encode(
+    def _begin(
         self, embed: Callable[[Any], torch.Tensor], items: Sequence[Any] | torch.Tensor, batch: int
-    ) -> np.ndarray:
+    ) -> Callable[[], np.ndarray]:
         import torch
         from torch.nn.functional import normalize
 
@@ -154,8 +174,18 @@ class VideoTextEncoder(ABC):
                 check_cancelled()
                 rows.append(embed(items[at : at + batch]))
             # In float32, whatever the encoder computes in: half precision is too coarse for unit length.
-            vectors: np.ndarray = normalize(torch.cat(rows).float(), dim=-1).cpu().numpy()
-            return vectors
+            vectors = normalize(torch.cat(rows).float(), dim=-1)
+            if not vectors.is_cuda:
+                return vectors.cpu().numpy
+            # Copied behind its own batch: a later copy would wait for the batches that follow, too.
+            here, is_there = vectors.to("cpu", non_blocking=True), torch.cuda.Event()
+            is_there.record()
+
+        def wait() -> np.ndarray:
+            is_there.synchronize()
+            return here.numpy()
+
+        return wait
 
 
 class CheckpointEncoder(VideoTextEncoder):
@@ -166,6 +196,8 @@ class CheckpointEncoder(VideoTextEncoder):
         super().__init__(name or f"{kind}:{source}")
         self._kind, self._device, self._dtype = kind, device_of(device), dtype
         self._folder = checkpoint_folder(source)
+        if self._device.startswith("cuda"):
+            self.in_flight = 2
 
     def _check_kind(self, model: Any, kinds: Sequence[str]) -> None:
         """Raise ModelError if the loaded model is not one of these kinds of transformers."""

@@ -5,6 +5,7 @@ Everything runs in float32, where two ways to compute the same logits agree to a
 """
 
 import weakref
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -117,6 +118,46 @@ def test_a_prefix_does_not_change_answers(family: str) -> None:
         batched = [own.answer_batch(requests), own.answer_batch(requests)]
     for made in (single, *batched):
         assert all(close(*pair) for pair in zip(made, alone, strict=True))
+
+
+@pytest.mark.parametrize("family", DENSE)
+def test_passes_about_several_videos_have_as_many_rows_as_fit(
+    family: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if these are prefixes, of other lengths. On a CPU, `batch_size` rows."""
+    own = load(family, batch_size=2)
+    visuals = [pictures(number, seed=number) for number in (2, 4, 6, 3)]
+    asked = [
+        (QUESTION, None),
+        (OTHER, "Which?"),
+        (QUESTION, "What is it, of all that is shown?"),
+        (OTHER, None),
+    ]
+    alone = [
+        own.answer(visual, each, prompt=text) for visual, (each, text) in zip(visuals, asked, strict=True)
+    ]
+    longest = max(answer.tokens_in for answer in alone)
+    passes: list[int] = []
+    hook = own._runner.model.lm_head.register_forward_hook(lambda _m, _a, out: passes.append(len(out)))
+    # Half of the memory, for three of the longest, counts.
+    for free, expected in ((0, [2, 2]), (2 * 3 * own._runner.pass_bytes(longest), [3, 1]), (2**40, [4])):
+        monkeypatch.setattr(own, "_free", lambda free=free: free)
+        passes.clear()
+        made = own.answer_batch(
+            [ChoiceRequest(visual, *rest) for visual, rest in zip(visuals, asked, strict=True)]
+        )
+        assert passes == expected
+        assert all(close(*pair) for pair in zip(made, alone, strict=True))
+    with ExitStack() as stack:
+        prefixes = [stack.enter_context(own.prefix(visual)) for visual in visuals]
+        passes.clear()
+        made = own.answer_batch(
+            [ChoiceRequest(prefix, *rest) for prefix, rest in zip(prefixes, asked, strict=True)]
+        )
+    # A recurrent model's rows cannot be padded.
+    assert passes == ([1] * 4 if own._runner.is_recurrent else [4])
+    assert all(close(*pair) for pair in zip(made, alone, strict=True))
+    hook.remove()
 
 
 @pytest.mark.parametrize("family", DENSE)

@@ -63,6 +63,26 @@ def test_frames_go_first_each_after_its_time_and_the_text_last(stub: StubServer,
     assert "media_io_kwargs" not in body
 
 
+def test_a_picture_is_encoded_once_while_it_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A decoded frame, which nobody changes, is one array for all who look at it."""
+    encoded: list[np.ndarray] = []
+    original = messages.jpeg
+    monkeypatch.setattr(messages, "jpeg", lambda *args: encoded.append(args[0].copy()) or original(*args))
+    for number in range(3):
+        picture = np.full((32, 32, 3), 80 * number, np.uint8)
+        picture.flags.writeable = False
+        frames = [Frame(picture, 0.0), Frame(picture, 1.0)]
+        sent = messages.encode_frames(frames, 32 * 32).jpegs
+        # Other pixels at the same address, once it is free, are another picture.
+        assert sent == (original(picture, 32 * 32),) * 2
+        assert len(encoded) == number + 1
+        del picture, frames
+    changing = np.zeros((32, 32, 3), np.uint8)
+    for _ in range(2):
+        messages.encode_frames([Frame(changing, 0.0)], 32 * 32)
+    assert len(encoded) == 5
+
+
 @pytest.mark.parametrize("kind", ["frame", "crop", "large"])
 def test_a_jpeg_is_that_of_pillow(kind: str) -> None:
     noise = np.random.default_rng(0).integers(0, 256, (96, 160, 3), np.uint8)

@@ -176,11 +176,16 @@ class QwenBackbone(Backbone):
             numbers: Sequence[int], heads: Sequence[PromptHead], parts: Sequence[EncodedPrompt]
         ) -> list[Answer]:
             run = self._runner
-            logits = run.last_logits_after(heads[0], parts) if heads else run.last_logits(parts)
-            before = heads[0].length if heads else 0
+            if not heads:
+                logits = run.last_logits(parts)
+            elif run.is_recurrent:
+                logits = run.last_logits_after(heads[0], parts)
+            else:
+                logits = run.start_after(heads, parts).logits
+            before = [head.length for head in heads] if heads else [0] * len(parts)
             return [
-                self._read(row, replies[number], before + len(part.ids))
-                for number, row, part in zip(numbers, logits, parts, strict=True)
+                self._read(row, replies[number], length + len(part.ids))
+                for number, row, part, length in zip(numbers, logits, parts, before, strict=True)
             ]
 
         return self._serve(prompted, rows, one_token=True, even=False)
@@ -321,10 +326,15 @@ class QwenBackbone(Backbone):
         its free memory has room for."""
         if self.device.type != "cuda":
             return self._batch
-        free = torch.cuda.mem_get_info(self.device)[0]
-        free += torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
-        fits = rows_that_fit(free // 2, self._runner.token_bytes, sampling.max_new_tokens)
+        fits = rows_that_fit(self._free() // 2, self._runner.token_bytes, sampling.max_new_tokens)
         return max(self._batch, min(fits, _MOST_REPLIES))
+
+    def _free(self) -> int:
+        """Bytes of the GPU's memory that are free, what PyTorch keeps for itself included; 0 on a CPU."""
+        if self.device.type != "cuda":
+            return 0
+        kept = torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
+        return int(torch.cuda.mem_get_info(self.device)[0]) + kept
 
     def _generation(self, written: SampledReply, tokens_in: int, *, is_begun: bool = False) -> Generation:
         """`is_begun`: the prompt has the start of the reply, which is not a thought."""
@@ -356,7 +366,8 @@ class QwenBackbone(Backbone):
         one_token: bool,
         even: bool,
     ) -> list[T]:
-        """Group requests by their visual, run each group in batches, and return the results in order.
+        """Group requests by their visual, run each group in batches, and return the results in order. Passes
+        for one token about several prefixes are joined, if the model's rows can be.
 
         `rows` receives the indices of a batch's requests, the head of each or none, and their tails or whole
         prompts. `even`: the tails in a batch must have the same length.
@@ -367,7 +378,19 @@ class QwenBackbone(Backbone):
             # By identity: comparing the pixels of all frames would take longer than it saves.
             by_visual.setdefault((id(request.visual), request.system), []).append(number)
         alone: list[int] = []
-        tails: dict[int, EncodedPrompt] = {}
+        joined: list[int] = []
+        heads: dict[int, PromptHead] = {}
+        parts: dict[int, EncodedPrompt] = {}
+
+        def serve(numbers: Sequence[int]) -> None:
+            # By length, so that little of a batch is padding.
+            ordered = sorted(numbers, key=lambda n: len(parts[n].ids))
+            is_even = even and any(n in heads for n in numbers)
+            for batch in self._batches(ordered, parts, heads, even=is_even, one_token=one_token):
+                before = [heads.pop(n) for n in batch if n in heads]
+                done = rows(batch, before, [parts.pop(n) for n in batch])
+                results.update(zip(batch, done, strict=True))
+
         with self._guard():
             for numbers in by_visual.values():
                 first = requests[numbers[0]]
@@ -376,28 +399,51 @@ class QwenBackbone(Backbone):
                 # own.
                 if isinstance(visual, Prefix) or (visual is not None and len(numbers) > 1):
                     shared = self._shared(visual, first.system)
-                    tails.update((n, self._tail(requests[n], one_token=one_token)) for n in numbers)
-                    # By length, so that little of a batch is padding.
-                    ordered = sorted(numbers, key=lambda n: len(tails[n].ids))
-                    for batch in self._batches(ordered, tails, even=even):
-                        done = rows(batch, [shared] * len(batch), [tails[n] for n in batch])
-                        results.update(zip(batch, done, strict=True))
+                    heads.update(dict.fromkeys(numbers, shared))
+                    parts.update((n, self._tail(requests[n], one_token=one_token)) for n in numbers)
+                    # A prefix is in memory in any case; the others' heads are freed one after another.
+                    if one_token and isinstance(visual, Prefix) and self._runner.can_join(shared):
+                        joined.extend(numbers)
+                    else:
+                        serve(numbers)
                 else:
                     alone.extend(numbers)
-            # Encoded batch by batch, so that only one batch's pixels are in memory.
+            serve(joined)
+            # Encoded batch by batch, so that only one batch's pixels are in memory; passes for one token then
+            # have as many rows as fit.
+            waiting: list[int] = []
             for start in range(0, len(alone), self._batch):
                 batch = alone[start : start + self._batch]
                 encoded = self._full_prompts([requests[n] for n in batch], one_token=one_token)
-                results.update(zip(batch, rows(batch, (), encoded), strict=True))
+                parts.update(zip(batch, encoded, strict=True))
+                waiting += batch
+                needed = sum(self._runner.pass_bytes(len(parts[n].ids)) for n in waiting)
+                if not one_token or needed > self._free() // 2 or batch[-1] == alone[-1]:
+                    serve(waiting)
+                    waiting = []
         return [results[number] for number in range(len(requests))]
 
     def _batches(
-        self, ordered: Sequence[int], tails: Mapping[int, EncodedPrompt], *, even: bool
+        self,
+        ordered: Sequence[int],
+        parts: Mapping[int, EncodedPrompt],
+        heads: Mapping[int, PromptHead],
+        *,
+        even: bool,
+        one_token: bool,
     ) -> Iterator[list[int]]:
+        """`batch_size` rows each; on a GPU, for one token each, as many more as half of its free memory has
+        room for."""
+        memory = self._free() // 2 if one_token else 0
+        before = max((heads[n].length for n in ordered if n in heads), default=0)
         batch: list[int] = []
         for number in ordered:
-            is_other = even and batch and len(tails[number].ids) != len(tails[batch[0]].ids)
-            if is_other or len(batch) == self._batch:
+            length = len(parts[number].ids)
+            is_other = even and batch and length != len(parts[batch[0]].ids)
+            # Each is at least as long as those before it.
+            needed = (len(batch) + 1) * self._runner.pass_bytes(length, before)
+            is_full = len(batch) >= self._batch and (needed > memory or len(batch) == _MOST_REPLIES)
+            if is_other or is_full:
                 yield batch
                 batch = []
             batch.append(number)

@@ -81,6 +81,15 @@ class QwenRunner:
         item: int = torch.empty(0, dtype=self.model.dtype).element_size()
         return int(2 * config.num_hidden_layers * heads * size * item)
 
+    def pass_bytes(self, tokens: int, before: int = 0) -> int:
+        """About what a row takes at most in a pass over so many tokens, in bytes: a layer's states, and after
+        a shared head of `before` tokens a copy of the head and all scores."""
+        config = self.model.config.get_text_config()
+        item = torch.empty(0, dtype=self.model.dtype).element_size()
+        states = item * (3 * config.intermediate_size + 6 * config.hidden_size)
+        scores = config.num_attention_heads * (4 + 2 * item)
+        return int(tokens * (states + before * scores) + before * self.token_bytes)
+
     # Forward passes
 
     def last_logits(self, rows: Sequence[EncodedPrompt]) -> torch.Tensor:

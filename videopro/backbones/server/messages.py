@@ -21,6 +21,8 @@ from __future__ import annotations
 import base64
 import math
 import re
+import threading
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import simplejpeg
+from cachetools import LRUCache
 from PIL import Image
 
 from videopro.backbones.base import Interleaved, Sampling, Stills
@@ -119,10 +122,31 @@ def jpeg(image: np.ndarray, pixels: int) -> str:
     return base64.b64encode(encoded).decode("ascii")
 
 
+# Of decoded frames, which the questions about a video and the rounds of a question share.
+_MOST_CHARACTERS = 64 * 2**20
+_encoded: LRUCache[tuple[int, int], tuple[weakref.ref[np.ndarray], str]] = LRUCache(
+    _MOST_CHARACTERS, lambda entry: len(entry[1])
+)
+_encoding = threading.Lock()
+
+
+def _jpeg_once(image: np.ndarray, pixels: int) -> str:
+    """`jpeg`, remembered while the picture's array lives: the address of a dead one may be another's."""
+    key = id(image), pixels
+    with _encoding:
+        ref, text = _encoded.get(key, (None, ""))
+    if ref is None or ref() is not image:
+        text = jpeg(image, pixels)
+        if not image.flags.writeable and len(text) <= _MOST_CHARACTERS:
+            with _encoding:
+                _encoded[key] = weakref.ref(image), text
+    return text
+
+
 def encode_frames(frames: Sequence[Frame], pixels: int) -> EncodedFrames:
     """Encode frames once, for any number of requests."""
     return EncodedFrames(
-        jpegs=tuple(jpeg(frame.image, pixels) for frame in frames),
+        jpegs=tuple(_jpeg_once(frame.image, pixels) for frame in frames),
         times=tuple(float(frame.time) for frame in frames),
         fits_video=not isinstance(frames, Stills) and len({frame.image.shape for frame in frames}) <= 1,
         texts=frames.texts if isinstance(frames, Interleaved) else (),

@@ -42,6 +42,7 @@ from videopro.backbones.server.messages import (
 )
 from videopro.backbones.server.prompt_check import TEXT, difference, own_prompts, video_frames
 from videopro.backbones.server.replies import Completion, prompt_tokens
+from videopro.cli import folder_here
 from videopro.errors import BackboneError
 
 Cards = Mapping[str, Mapping[str, Any]]
@@ -432,7 +433,7 @@ def find_served(cards: Cards, name: str) -> ServedRecord:
 
 
 def _find_checkpoint(name: str, root: object) -> ServedRecord:
-    folder = _folder_here(root) if isinstance(root, str) else None
+    folder = folder_here(root) if isinstance(root, str) else None
     if folder is None and name in tuple(MODELS):
         # Wherever the server has it from, a plug-in's name stands for the same model here.
         folder = MODELS[name].folder()
@@ -442,21 +443,6 @@ def _find_checkpoint(name: str, root: object) -> ServedRecord:
     record = read_model_record(folder)
     frames, pixels = record.frames or DEFAULT_FRAMES, record.pixels or DEFAULT_PIXELS
     return ServedRecord(name, folder, frames, pixels, record.planner, record=record)
-
-
-def _folder_here(root: str) -> Path | None:
-    """A checkpoint's folder on this machine: the server's own path, or in the cache of the hub."""
-    path = Path(root).expanduser()
-    if (path / "config.json").is_file():
-        return path
-    # A hub name is OWNER/NAME.
-    if root.count("/") == 1:
-        from huggingface_hub import try_to_load_from_cache
-
-        cached = try_to_load_from_cache(root, "config.json")
-        if isinstance(cached, str):
-            return Path(cached).parent
-    return None
 
 
 def _adapter_folder(name: str, root: object) -> Path | None:

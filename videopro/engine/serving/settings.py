@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
 
-from videopro.cli import check_least, option, setting
+from videopro.cli import check_least, folder_here, option, setting
 from videopro.errors import ConfigError
 from videopro.storage import parse_json
 
@@ -144,15 +144,10 @@ def _longest(source: str) -> int:
     """The model's maximum length of a prompt and its reply, at most what 64 frames, subtitles and programs
     need."""
     most = 32768
-    config = Path(source).expanduser() / "config.json"
-    if not config.is_file() and source.count("/") == 1:
-        from huggingface_hub import try_to_load_from_cache
-
-        cached = try_to_load_from_cache(source, "config.json")
-        config = Path(cached) if isinstance(cached, str) else config
-    if not config.is_file():
+    folder = folder_here(source)
+    if folder is None:
         return most
-    content = json.loads(config.read_text(encoding="utf-8"))
+    content = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     length = content.get("text_config", content).get("max_position_embeddings")
     return min(most, length) if isinstance(length, int) else most
 

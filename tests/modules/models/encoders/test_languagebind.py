@@ -3,6 +3,7 @@
 
 import json
 import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from videopro.modules.models.encoders.interfaces import StagedClips
 from videopro.modules.models.encoders.languagebind import LanguageBindEncoder, to_pixels
 from videopro.modules.models.encoders.languagebind_model import LanguageBindConfig, LanguageBindVideo
 from videopro.pocket.encoders import ENCODER
+from videopro.video import Frame
 
 KINDS = ("vl", "vl_new")
 
@@ -98,6 +100,24 @@ def test_staged_clips_are_embedded_as_others(folder: Path) -> None:
     larger = [clip(seed, height=20, width=30) for seed in range(2)]
     assert encoder._staged(larger, pinned=False) is larger, "to be resized by the device"
     assert encoder.stage_clips(clips) is clips, "a CPU gains nothing"
+
+
+def test_batches_in_flight_are_few_and_give_the_same_rows(folder: Path) -> None:
+    encoder = load_encoder(f"languagebind:{folder}", "cpu")
+    batches = [[clip(seed) for seed in range(first, first + 3)] for first in range(0, 21, 3)]
+    expected = [encoder.encode_clips(batch) for batch in batches]
+    taken: list[int] = []
+
+    def given() -> Iterator[list[list[Frame]]]:
+        for number, batch in enumerate(batches):
+            taken.append(number)
+            yield batch
+
+    encoder.in_flight = 2
+    for number, rows in enumerate(encoder.encode_stream(given())):
+        np.testing.assert_array_equal(rows, expected[number])
+        assert len(taken) == min(number + 2, len(batches)), "the next one is on the device, and no other"
+    assert number == len(batches) - 1
 
 
 def test_every_weight_is_consumed_and_others_are_refused() -> None:
