@@ -146,7 +146,7 @@ def run(bench: Bench, python: str) -> dict[str, Any]:
     status need not say, or if it did other work than asked."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        rows = write_task(make_questions(bench), folder)
+        rows = write_task(make_questions(bench, bench.shapes.mixed), folder)
         times, log = folder / "times.json", bench.path("lmms-eval.log")
         offline = dict.fromkeys(("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "HF_EVALUATE_OFFLINE"), "1")
         variables = {"HF_DATASETS_CACHE": str(folder / "datasets"), "CUDA_VISIBLE_DEVICES": ""}
@@ -228,9 +228,9 @@ def one_a_video(bench: Bench, videos: int) -> Bench:
 
 def run_beside_native(bench: Bench, python: str) -> dict[str, Any]:
     """lmms-eval's figures and those of the native method, which runs before it and after it."""
-    before = infer(bench, "native", 1)
+    before = infer(bench, "native")
     timing = run(bench, python)
-    after = infer(bench, "native", 1)
+    after = infer(bench, "native")
     passes = (before["s_a_question"], after["s_a_question"])
     native = {**after, "s_a_question": round(mean(passes), 3), "passes": passes}
     return {**timing, "native": native, "to_native": round(timing["s_a_question"] / mean(passes), 2)}

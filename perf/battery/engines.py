@@ -75,7 +75,7 @@ def write(bench: Bench, writing: Any) -> Figures:
         for number in range(shapes.rows[-1])
     ]
     loaded = load_model(read_spec(str(bench.ending_checkpoint()), dtype=shapes.backbone_dtype))
-    write_all = writing(loaded, shapes.longest)
+    write_all = writing(loaded, len(texts), shapes.longest)
     write_all(texts[:2])  # Warms up.
     reset_peak()
     began = now()
@@ -90,9 +90,9 @@ def write(bench: Bench, writing: Any) -> Figures:
     }
 
 
-def ours(loaded: Any, longest: int) -> Any:
+def ours(loaded: Any, rows: int, longest: int) -> Any:
     """Writes replies with our own engine; returns their tokens."""
-    backbone = QwenBackbone.from_loaded(loaded, name="random")
+    backbone = QwenBackbone.from_loaded(loaded, name="random", batch_size=rows)
 
     def write_all(texts: list[str]) -> int:
         requests = [GenerateRequest(None, text, number) for number, text in enumerate(texts)]
@@ -102,7 +102,7 @@ def ours(loaded: Any, longest: int) -> Any:
     return write_all
 
 
-def continuous(loaded: Any, longest: int) -> Any:
+def continuous(loaded: Any, rows: int, longest: int) -> Any:
     """The same with transformers' own."""
     model, tokenizer = loaded.model, loaded.processor.tokenizer
     config = GenerationConfig(

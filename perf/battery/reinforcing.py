@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -13,6 +14,7 @@ import torch
 from perf.battery.cases import Bench
 from perf.battery.measuring import on_gpu
 from perf.battery.world import make_grpo_rows
+from videopro.executor import Program
 from videopro.train import grpo
 from videopro.train.rewards import ProgramRewards
 from videopro.train.rl import GRPORow, VideoGRPOConfig, VideoGRPOTrainer
@@ -34,7 +36,8 @@ class PreparedPrograms(ProgramRewards):
         super().__init__(*args, **settings)
         parse, by_reply = self._program, dict[str, str]()
 
-        def prepared(reply: str) -> Any:
+        @cache
+        def prepared(reply: str) -> Program:
             number = len(by_reply)
             start = 0.25 * (number % 64)
             call = f"query_mc(trim_frames(video, {start}, {start + 2}, num_frames=8), question, choices)"

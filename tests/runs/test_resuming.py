@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -22,12 +24,15 @@ from tests.support.colours import (
     rewrite,
 )
 from tests.support.colours import root as root
+from tests.support.qwen_models import checkpoint
 from tests.support.traces import make
 from videopro import benchmarks
+from videopro.backbones import load_backbone
 from videopro.commands.infer import main
 from videopro.errors import RunError
 from videopro.modules.models import read_transcript
-from videopro.runs import RunFolder, check_files, identity_difference
+from videopro.runs import RunFolder, check_files, check_model, identity_difference
+from videopro.runs.folder import identity_unloaded
 from videopro.runs.making import Supervisor
 from videopro.traces import REDONE, Preparation, Redo, VideoRef
 from videopro.video import content_id
@@ -108,6 +113,30 @@ def test_a_deleted_model_is_compared_by_its_name(
     assert json.loads((output / "summary.json").read_text())["model"] == "missing"
     assert infer(root, output, "--limit", "1", "--model", "missing", "--backbone", "salt=x") == 2
     assert "is a run of 'missing', which cannot be compared with 'missing'" in capsys.readouterr().err
+
+
+def test_a_finished_run_is_compared_without_a_model_library(tmp_path: Path) -> None:
+    """Its files say enough; only a difference is looked into."""
+    model, settings = shutil.copytree(checkpoint("qwen3_vl"), tmp_path / "model"), {"frames": 4}
+    folder = RunFolder(tmp_path / "run")
+    identity = identity_unloaded(str(model), settings, {}, load_backbone)
+    folder.open({"model": str(model), "backbone": settings}, {"model": identity})
+    code = """
+import sys
+from pathlib import Path
+from videopro.backbones import load_backbone
+from videopro.runs import RunFolder, check_model
+check_model(RunFolder(Path(sys.argv[1])), {}, sys.argv[2], {"frames": 4}, load_backbone)
+print(sorted({"torch", "transformers"} & set(sys.modules)))
+"""
+    command = [sys.executable, "-c", code, str(folder.path), str(model)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+    with pytest.raises(RunError, match=r"model\.frames: the run has 4, this command 2"):
+        check_model(folder, {}, str(model), {"frames": 2}, load_backbone)
+    (model / "config.json").write_text((model / "config.json").read_text() + "\n")
+    with pytest.raises(RunError, match=r"model\.weights: the run has"):
+        check_model(folder, {}, str(model), settings, load_backbone)
 
 
 def test_changed_questions_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -27,9 +27,9 @@ from videopro.cli.needs import MissingExtra as MissingExtra
 from videopro.cli.needs import Need as Need
 from videopro.cli.needs import check_extra as check_extra
 from videopro.cli.needs import check_needs as check_needs
+from videopro.cli.needs import folder_here as folder_here
 from videopro.cli.needs import install as install
 from videopro.cli.needs import is_here as is_here
-from videopro.cli.needs import folder_here as folder_here
 from videopro.cli.needs import is_hub_name as is_hub_name
 from videopro.cli.needs import is_installed as is_installed
 from videopro.cli.needs import needs_extra as needs_extra

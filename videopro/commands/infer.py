@@ -61,7 +61,8 @@ COMMAND = CommandLine("infer", InferConfig, ignore=RUN_FIELDS, configs="infer", 
 
 def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = load_backbone) -> int:
     """The command line. Returns the exit status: 0, 1 for an internal error, 2 for an error that the user can
-    fix, also if it left a run without any answer, 130 when interrupted. `load(model, **settings)` makes the backbone in each worker."""
+    fix, also if it leaves a run without any answer, 130 when interrupted. `load(model, **settings)` makes the
+    backbone in each worker."""
     with exit_status() as status:
         config = COMMAND.parse(argv)
         runs = runs_of(config)

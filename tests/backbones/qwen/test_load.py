@@ -24,7 +24,7 @@ from tests.support.qwen_models import (
     reference,
 )
 from videopro.backbones import BackboneConfig, PlannerRecord, fingerprint, load_backbone
-from videopro.backbones.checks import identify
+from videopro.backbones.checks import has_files_of, identify
 from videopro.backbones.fingerprint import folder_fingerprint
 from videopro.backbones.qwen import QwenBackbone, find_checkpoint
 from videopro.backbones.qwen import find as find_module
@@ -153,10 +153,14 @@ def test_identity_does_not_need_the_weights(family: str, tmp_path: Path) -> None
     for config in (tuned, plain.but(dtype="bf16", attention="eager")):
         assert identify(config, {}) == QwenBackbone(config).identity()
     before = identify(tuned, {})["adapter"]
+    assert has_files_of(tuned, identify(tuned, {}))
+    assert not has_files_of(tuned, {**identify(tuned, {}), "weights": "0"})
     rewrite(
         tmp_path / "adapter_model.safetensors", lambda weights: [each.add_(1) for each in weights.values()]
     )
     assert identify(tuned, {})["adapter"] != before
+    assert not has_files_of(tuned, {**identify(tuned, {}), "adapter": before})
+    assert not has_files_of(plain.but(model=str(tmp_path / "nowhere")), identify(plain, {}))
     with pytest.raises(BackboneError, match="there is no such folder"):
         identify(plain.but(adapter=str(tmp_path / "nowhere")), {})
 
