@@ -206,17 +206,17 @@ def _work_in(times: Path, trains: bool) -> tuple[float, float]:
     rows = [json.loads(line) for line in times.read_text().splitlines()] if times.exists() else []
     found = [(0.0, 1.0)]
     for _, own in groupby(sorted(rows, key=lambda row: row[0]), key=lambda row: row[0]):
-        each: list[float] = []
+        each: list[tuple[float, int]] = []
         for (_, before, had), (_, after, has) in pairwise(own):
             if has > had:
-                each += [(after - before) / (has - had)] * (has - had)
+                each.append((after - before, has - had))
             elif trains:
                 each = []  # the rows were prepared, and the training begins
         each = each[1:] if trains else each
-        error = (
-            2 * statistics.stdev(each) / statistics.mean(each) / len(each) ** 0.5 if len(each) > 1 else 1.0
-        )
-        found.append((sum(each), min(error, 1.0)))
+        error, rates = 1.0, [seconds / parts for seconds, parts in each]
+        if len(rates) > 1:
+            error = min(1.0, 2 * statistics.stdev(rates) / statistics.mean(rates) / len(rates) ** 0.5)
+        found.append((sum(seconds for seconds, _ in each), error))
     return max(found)
 
 
