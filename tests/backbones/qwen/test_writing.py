@@ -68,7 +68,9 @@ def write(
     with torch.no_grad():
         state = run.fork(run.start(PROMPTS), list(of))
         seeds = [(7, number) for number in numbers or range(len(of))]
-        return run.generate(state, sampling, seeds, banned=(1, 2))
+        written: dict[int, SampledReply] = {}
+        run.generate(state, sampling, seeds, banned=(1, 2), on_reply=written.__setitem__)
+        return [written[row] for row in range(len(of))]
 
 
 @functools.cache

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -142,6 +142,18 @@ class RowsSoFar:
         """The tokens of a row after its prompt, padding included."""
         return self.continuations[0][0].shape[2]
 
+    def leave_out_padding(self, rows: Sequence[int]) -> None:
+        """Leave out the first tokens of prompts and of continuations that none of these rows sees: they are
+        of rows that have ended."""
+        seen = self.mask[rows].any(0).int().split([self.prompt_tokens, self.own_tokens])
+        before, after = (int(part.argmax()) if len(part) else 0 for part in seen)
+        masks = self.mask.split([self.prompt_tokens, self.own_tokens], dim=1)
+        self.mask = torch.cat([masks[0][:, before:], masks[1][:, after:]], dim=1)
+        self.prompts = [(keys[:, :, before:], values[:, :, before:]) for keys, values in self.prompts]
+        self.continuations = [
+            (keys[:, :, after:], values[:, :, after:]) for keys, values in self.continuations
+        ]
+
     def followed_by(self, more: RowsSoFar) -> RowsSoFar:
         """These rows and `more` after them. All are padded on the left to one length."""
         before = max(self.prompt_tokens, more.prompt_tokens)
@@ -237,8 +249,8 @@ class StaticBatch:
         self.logprobs = zeros(rows, STEP_WINDOW, dtype=torch.float32)
         """The same of their log-probabilities."""
         self._of: list[int] = []
-        self.slots: list[int] = []
-        """The slot of each row that it was loaded with."""
+        self.slots: dict[int, int] = {}
+        """The slot of each row that continues, by the number of its reply."""
         self._heads: list[object] = []
         self._used = 0
         self.steps = 0
@@ -248,25 +260,23 @@ class StaticBatch:
 
     # Beginning
 
-    def load(self, start: RowsSoFar, rows: Sequence[int]) -> None:
-        """Begin with these rows of `start`, whose keys and values are given up. Rows of the layout beyond
-        them repeat the first and mean nothing."""
+    def load(self, start: RowsSoFar, numbered: Mapping[int, int]) -> None:
+        """Begin with these rows of `start`, by the numbers of their replies; its keys and values are given
+        up. Rows of the layout beyond them repeat the first and mean nothing."""
         layout, device = self.layout, self._tokens.device
         before, own = start.prompt_tokens, start.own_tokens
+        rows = list(numbered.values())
         prompts = sorted({start.of[row] for row in rows})
         of = [prompts.index(start.of[row]) for row in rows]
         self._heads = [start.heads[prompt] for prompt in prompts]
-        self.slots = _grouped(of, layout.width) if layout.regular else list(range(len(rows)))
+        self._heads += [object() for _ in range(layout.prompts - len(prompts))]
+        slots = _grouped(of, layout.width) if layout.regular else range(len(rows))
+        self.slots = dict(zip(numbered, slots, strict=True))
         padded, self._of = [rows[0]] * layout.rows, [of[0]] * layout.rows
-        for slot, row, prompt in zip(self.slots, rows, of, strict=True):
+        for slot, row, prompt in zip(slots, rows, of, strict=True):
             padded[slot], self._of[slot] = row, prompt
         chosen = torch.tensor(padded, device=device)
-        if not layout.regular:
-            # Made on the CPU, where no kernel is waited for.
-            assigned = PromptRows(torch.tensor(of), layout.prompts, layout.width)
-            self._slots.copy_(assigned.slots)
-            self._indices[: len(rows)].copy_(assigned.indices)
-            self._indices[len(rows) :].zero_()
+        self._assign()
         self._load_layers(start, torch.tensor(prompts, device=device), chosen)
         visible = start.mask[chosen]
         self._visible.zero_()
@@ -280,6 +290,21 @@ class StaticBatch:
         self._used, self.steps = own, 0
         self._index.fill_(self._used)
         self._column.zero_()
+
+    def _assign(self) -> None:
+        """Let each row that continues attend to its prompt."""
+        layout = self.layout
+        if layout.regular:
+            return
+        by_prompt = [[0] * layout.width for _ in range(layout.prompts)]
+        indices, seen = [0] * layout.rows, [0] * layout.prompts
+        for slot in self.slots.values():
+            prompt = self._of[slot]
+            by_prompt[prompt][seen[prompt]] = slot
+            indices[slot] = prompt * layout.width + seen[prompt]
+            seen[prompt] += 1
+        self._slots.copy_(torch.tensor(by_prompt))
+        self._indices.copy_(torch.tensor(indices))
 
     def _load_layers(self, start: RowsSoFar, prompts: torch.Tensor, chosen: torch.Tensor) -> None:
         layout, store = self.layout, self._store
@@ -325,9 +350,10 @@ class StaticBatch:
         """Steps for which there is room."""
         return self.layout.room - self._used
 
-    def prompt_of(self, slot: int) -> int:
-        """The prompt of the row in a slot."""
-        return self._of[slot]
+    @property
+    def prompts(self) -> list[int]:
+        """The prompt of each row that continues."""
+        return [self._of[slot] for slot in self.slots.values()]
 
     def step(self) -> None:
         """Read the next token of each row, and choose the one after it."""
@@ -372,6 +398,58 @@ class StaticBatch:
         self._column.remainder_(STEP_WINDOW)
 
     # Between steps
+
+    def keep(self, is_open: Callable[[int], bool]) -> None:
+        """Leave out the rows of replies that have ended; others may take their slots."""
+        self.slots = {number: slot for number, slot in self.slots.items() if is_open(number)}
+
+    def admit(self, more: RowsSoFar, numbered: Mapping[int, int]) -> bool:
+        """Write these rows of `more` into slots that are free, by the numbers of their replies. Returns
+        whether there are enough for all; else nothing changes."""
+        layout, used = self.layout, self._used
+        before, own = more.prompt_tokens, more.own_tokens
+        if before > layout.prompt_tokens or own > used:
+            return False
+        taken = {slot: self._of[slot] for slot in self.slots.values()}
+        heads = {id(self._heads[prompt]): prompt for prompt in taken.values()}
+        new: dict[int, int] = {}  # the place of each prompt that is not here yet
+        slots: list[int] = []
+        for row in numbered.values():
+            head = id(more.heads[more.of[row]])
+            if head not in heads:
+                free = set(range(layout.prompts)).difference(heads.values())
+                if not free:
+                    return False
+                new[more.of[row]] = heads[head] = min(free)
+            prompt = heads[head]
+            first, count = (prompt * layout.width, layout.width) if layout.regular else (0, layout.rows)
+            empty = [slot for slot in range(first, first + count) if slot not in taken]
+            if not empty or list(taken.values()).count(prompt) == layout.width:
+                return False
+            taken[empty[0]] = prompt
+            slots.append(empty[0])
+        assert self._cache is not None
+        rows, end = list(numbered.values()), layout.prompt_tokens
+        places, sources = list(new.values()), list(new)
+        layers: Sequence[Any] = self._cache.layers
+        for layer, prompts, continuations in zip(layers, more.prompts, more.continuations, strict=True):
+            for target, source in zip((layer.prompt_keys, layer.prompt_values), prompts, strict=True):
+                target[places, :, end - before :] = source[sources]
+            for target, source in zip((layer.keys, layer.values), continuations, strict=True):
+                target[slots, :, used - own : used] = source[rows]
+        self._visible[slots] = False
+        self._visible[slots, 0, 0, end - before : end] = more.mask[rows, :before]
+        self._visible[slots, 0, 0, end + used - own : end + used] = more.mask[rows, before:]
+        self._positions[:, slots] = more.positions[:, rows]
+        self._tokens[slots, 0] = more.tokens[rows]
+        self._uniforms[slots, : more.uniforms.shape[1]] = more.uniforms[rows]
+        self._written[slots, 0] = more.written[rows]
+        for index, place in new.items():
+            self._heads[place] = more.heads[index]
+        self._of = [taken.get(slot, prompt) for slot, prompt in enumerate(self._of)]
+        self.slots |= zip(numbered, slots, strict=True)
+        self._assign()
+        return True
 
     def so_far(self) -> RowsSoFar:
         """What another layout begins with, its rows in their `slots`; valid until it is loaded."""

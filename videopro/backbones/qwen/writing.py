@@ -8,7 +8,7 @@ each token.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -60,18 +60,18 @@ class StaticWriter:
         two steps, with the number of replies that continue, and may return more rows to write with them. The
         model's GPU has to be the current one."""
         at_once = 1 if self._captures is None else _AT_ONCE
-        numbers = [row for row in range(len(start.of)) if replies.is_open(row)]
-        if not numbers:
+        rows = {row: row for row in range(len(start.of)) if replies.is_open(row)}
+        if not rows:
             return
-        batch = self._laid_out(start, numbers, sampler, key, limit)
-        needed = max(map(replies.left, numbers))  # steps of this batch, at most
+        batch = self._laid_out(start, rows, sampler, key, limit)
+        last = max(map(replies.left, rows))  # steps of this batch, at most
         unread: _Chunk | None = None
         while True:
             chunk = None
-            if steps := min(at_once, batch.left, needed - batch.steps):
+            if steps := min(at_once, batch.left, last - batch.steps):
                 for _ in range(steps):
                     batch.step()
-                chunk = _Chunk(batch, numbers, steps)
+                chunk = _Chunk(batch, steps)
             if self._captures is None:
                 unread, chunk = chunk, None
             # The host reads what the device wrote before, while the device writes on.
@@ -79,55 +79,55 @@ class StaticWriter:
                 unread.read_into(replies)
             unread = chunk
             replies.give_up()
-            still_open = [number for number in numbers if replies.is_open(number)]
-            more = between(len(still_open))
-            if not still_open and more is None:
+            batch.keep(replies.is_open)
+            more = between(len(batch.slots))
+            numbers = range(replies.count - (len(more.of) if more else 0), replies.count)
+            added = {number: row for row, number in enumerate(numbers) if replies.is_open(number)}
+            if not batch.slots and not added:
                 return
-            going_on = [
-                batch.prompt_of(slot)
-                for slot, number in zip(batch.slots, numbers, strict=True)
-                if replies.is_open(number)
-            ]
-            if more is None and batch.left and not self._is_thin(going_on, batch):
+            if more and added:
+                if batch.left and batch.admit(more, added):
+                    last = max([last, *(batch.steps + replies.left(number) for number in added)])
+                    continue
+            elif batch.left and not self._is_thin(batch):
                 continue
             if unread is not None:
                 unread.read_into(replies)
                 unread = None
-                still_open = [number for number in numbers if replies.is_open(number)]
-            rows = [
-                slot for slot, number in zip(batch.slots, numbers, strict=True) if replies.is_open(number)
-            ]
-            start = batch.so_far()
-            if more is not None:
-                first = len(start.of)
-                added = range(replies.count - len(more.of), replies.count)
+                batch.keep(replies.is_open)
+            start, rows = batch.so_far(), dict(batch.slots)
+            if more and added:
+                rows |= {number: len(start.of) + row for number, row in added.items()}
                 start = start.followed_by(more)
-                rows += [first + row for row, number in enumerate(added) if replies.is_open(number)]
-                numbers = [*still_open, *filter(replies.is_open, added)]
-            else:
-                numbers = still_open
-            if not numbers:
+            if not rows:
                 return
             batch = self._laid_out(start, rows, sampler, key, limit)
-            needed = max(map(replies.left, numbers))
+            last = max(map(replies.left, rows))
+
+    @property
+    def kept_bytes(self) -> int:
+        """Memory that is kept for the keys and values of the next replies."""
+        return self._store.nbytes
 
     def release(self) -> None:
         """Free the keys and values, and the captured steps."""
         self._batches.clear()
         self._store.release()
 
-    def _is_thin(self, of: Sequence[int], batch: StaticBatch) -> bool:
-        """Whether so few rows continue that the others are worth dropping, which copies the keys and values.
-        `of`: the prompts of the rows that continue."""
+    def _is_thin(self, batch: StaticBatch) -> bool:
+        """Whether so few rows continue that the others are worth dropping, which copies the keys and
+        values."""
+        of = batch.prompts
         if self._captures is not None:
             return _coarse_rows(of)[0] < batch.layout.rows
         return len(of) <= batch.layout.rows * 7 // 8
 
     def _laid_out(
-        self, start: RowsSoFar, rows: Sequence[int], sampler: TokenSampler, key: Hashable, limit: int
+        self, start: RowsSoFar, rows: Mapping[int, int], sampler: TokenSampler, key: Hashable, limit: int
     ) -> StaticBatch:
-        """A batch with these rows of `start`."""
-        layout = self._layout(start, rows, limit)
+        """A batch with these rows of `start`, by the numbers of their replies."""
+        start.leave_out_padding(list(rows.values()))
+        layout = self._layout(start, list(rows.values()), limit)
         if self._captures is None:
             # Nothing is captured, so that memory may be as large as it must.
             store = KeyValueStore()
@@ -178,10 +178,9 @@ class StaticWriter:
 class _Chunk:
     """Tokens on their way from the device to the host."""
 
-    def __init__(self, batch: StaticBatch, rows: Sequence[int], steps: int) -> None:
-        """The last `steps` tokens of the batch; `rows`: the numbers of its rows' replies."""
-        self._rows = list(rows)
-        self._slots = list(batch.slots)
+    def __init__(self, batch: StaticBatch, steps: int) -> None:
+        """The last `steps` tokens of the batch."""
+        self._rows, self._slots = list(batch.slots), list(batch.slots.values())
         columns = [(batch.steps - steps + step) % STEP_WINDOW for step in range(steps)]
         self._ids, self._logprobs = (
             _to_host(tensor[:, columns[0] : columns[-1] + 1])
@@ -262,12 +261,12 @@ def _addresses(model: PreTrainedModel) -> Hashable:
     weights = tuple(weight.data_ptr() for weight in text.parameters())
     adapters = tuple(
         (module.disable_adapters, tuple(module.active_adapters), tuple(module.merged_adapters))
-        for module in text.modules()
+        for module in model.modules()
         if isinstance(module, BaseTunerLayer)
     )
     copies = tuple(
         copy.weight.data_ptr()
-        for module in text.modules()
+        for module in model.modules()
         if isinstance(copy := module.__dict__.get("forward"), MergedWeight)
     )
     autocast = (torch.is_autocast_enabled("cuda"), torch.get_autocast_dtype("cuda"))
