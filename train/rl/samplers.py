@@ -21,6 +21,7 @@ from videopro.backbones.qwen import (
 from videopro.train.rl.data import GRPORow
 from videopro.train.rl.prompt_encoder import PolicyPrompt, batches_by_length
 
+
 @contextlib.contextmanager
 def gathered_tower(model: Any, wrapped: Any) -> Iterator[None]:
     """Within, the weights that encode videos are gathered in this process. `wrapped`: the policy,

@@ -63,7 +63,7 @@ class StaticWriter:
         rows = {row: row for row in range(len(start.of)) if replies.is_open(row)}
         if not rows:
             return
-        batch = self._laid_out(start, rows, sampler, key, limit)
+        batch = self._laid_out([(start, rows)], replies, sampler, key, limit)
         last = max(map(replies.left, rows))  # steps of this batch, at most
         unread: _Chunk | None = None
         while True:
@@ -95,14 +95,11 @@ class StaticWriter:
                 unread.read_into(replies)
                 unread = None
                 batch.keep(replies.is_open)
-            start, rows = batch.so_far(), dict(batch.slots)
-            if more and added:
-                rows |= {number: len(start.of) + row for number, row in added.items()}
-                start = start.followed_by(more)
-            if not rows:
+            parts = [(batch.so_far(), batch.slots), *([(more, added)] if more else [])]
+            if not any(rows for _, rows in parts):
                 return
-            batch = self._laid_out(start, rows, sampler, key, limit)
-            last = max(map(replies.left, rows))
+            batch = self._laid_out(parts, replies, sampler, key, limit)
+            last = max(map(replies.left, batch.slots))
 
     @property
     def kept_bytes(self) -> int:
@@ -123,53 +120,60 @@ class StaticWriter:
         return len(of) <= batch.layout.rows * 7 // 8
 
     def _laid_out(
-        self, start: RowsSoFar, rows: Mapping[int, int], sampler: TokenSampler, key: Hashable, limit: int
+        self,
+        parts: Sequence[tuple[RowsSoFar, Mapping[int, int]]],
+        replies: Replies,
+        sampler: TokenSampler,
+        key: Hashable,
+        limit: int,
     ) -> StaticBatch:
-        """A batch with these rows of `start`, by the numbers of their replies."""
-        start.leave_out_padding(list(rows.values()))
-        layout = self._layout(start, list(rows.values()), limit)
+        """A batch with these rows, by the numbers of their replies."""
+        parts = [part for part in parts if part[1]]
+        for so_far, rows in parts:
+            so_far.leave_out_padding(list(rows.values()))
+        own = max(so_far.own_tokens for so_far, _ in parts)
+        left = max(replies.left(number) for _, rows in parts for number in rows)
+        layout = self._layout(parts, own, left, limit)
         if self._captures is None:
             # Nothing is captured, so that memory may be as large as it must.
-            store = KeyValueStore()
-            batch = StaticBatch(
-                self._model, layout, store, sampler, cache_name=self._cache_name, captures=None
-            )
+            batch = self._batch(layout, KeyValueStore(), sampler)
         else:
             name = (layout, key, _addresses(self._model))
             if name not in self._batches:
-                self._batches[name] = StaticBatch(
-                    self._model,
-                    layout,
-                    self._store,
-                    sampler,
-                    cache_name=self._cache_name,
-                    captures=self._captures,
-                )
+                self._batches[name] = self._batch(layout, self._store, sampler)
             self._batches.move_to_end(name)
             batch = self._batches[name]
             if len(self._batches) > _MOST_BATCHES:
                 self._batches.popitem(last=False)
         for each in self._batches.values():
             each.rest()
-        batch.load(start, rows)
+        batch.clear(own)
+        for so_far, rows in parts:
+            is_admitted = batch.admit(so_far, rows)
+            assert is_admitted
         return batch
 
-    def _layout(self, start: RowsSoFar, rows: Sequence[int], limit: int) -> Layout:
-        of = [start.of[row] for row in rows]
-        prompts, width = len(set(of)), max(of.count(prompt) for prompt in set(of))
-        written = start.written.tolist()
-        left = limit - min(written[row] for row in rows)
+    def _batch(self, layout: Layout, store: KeyValueStore, sampler: TokenSampler) -> StaticBatch:
+        return StaticBatch(
+            self._model, layout, store, sampler, cache_name=self._cache_name, captures=self._captures
+        )
+
+    def _layout(
+        self, parts: Sequence[tuple[RowsSoFar, Mapping[int, int]]], own: int, left: int, limit: int
+    ) -> Layout:
+        of = [id(so_far.heads[so_far.of[row]]) for so_far, rows in parts for row in rows.values()]
+        prompt_tokens = max(so_far.prompt_tokens for so_far, _ in parts)
         if self._captures is None:
-            room = start.own_tokens + min(left, ROOM_ON_CPU)
-            return Layout(len(rows), prompts, width, start.prompt_tokens, room, limit)
+            prompts, width = len(set(of)), max(map(of.count, of))
+            return Layout(len(of), prompts, width, prompt_tokens, own + min(left, ROOM_ON_CPU), limit)
         # In coarse sizes, so that few steps are captured.
         coarse, prompts, width, regular = _coarse_rows(of)
         return Layout(
             coarse,
             prompts,
             width,
-            _multiple(start.prompt_tokens, 256),
-            min(_power(start.own_tokens + ROOM), _multiple(start.own_tokens + left, ROOM)),
+            _multiple(prompt_tokens, 256),
+            min(_power(own + ROOM), _multiple(own + left, ROOM)),
             _multiple(limit, 256),
             regular,
         )
