@@ -1,6 +1,6 @@
 """What the local engine does in a step, by an earlier checkout and by this one, in turn.
 
-    python -m perf.local_engine CHECKOUT [--callers 8 16 64] [--spreads 0 0.5 1]
+    python -m perf.local_engine CHECKOUT [--callers 8 16 64] [--spreads 0.5 1]
 
 It writes perf/local_engine.json.
 
@@ -151,7 +151,7 @@ class EngineSettings:
 
     checkout: Path = field(metadata=setting("root of the earlier checkout", positional=True))
     callers: tuple[int, ...] = option((8, 16, 64), "callers at the same time")
-    spreads: tuple[float, ...] = option((0.0, 0.5, 1.0), "spreads of the logarithm of the lengths")
+    spreads: tuple[float, ...] = option((0.5, 1.0), "spreads of the logarithm of the lengths")
     replies: int = option(128, "replies in all, about equally many for each caller")
     rounds: int = option(2, "times that the steps are timed by each checkout")
     output: Path = option(ROOT / "perf" / "local_engine.json", "JSON file")

@@ -117,7 +117,7 @@ class StaticWriter:
         of = batch.prompts
         if self._captures is not None:
             return _coarse_rows(of)[0] < batch.layout.rows
-        return len(of) <= batch.layout.rows * 7 // 8
+        return len(of) <= batch.layout.rows * 3 // 4
 
     def _laid_out(
         self,
