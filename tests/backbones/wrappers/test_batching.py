@@ -15,7 +15,7 @@ import pytest
 from tests.support.cancelling import SOON, CancelledWork, until
 from tests.support.fake_backbone import FakeBackbone
 from tests.support.numbered import CHOICES, ReadingBackbone, video
-from tests.support.qwen_models import backbone, pictures
+from tests.support.qwen_models import backbone, load, pictures
 from tests.support.stub_server import StubServer, completion, entry
 from videopro.backbones import load_backbone
 from videopro.backbones.base import ChoiceRequest, GenerateRequest, Generation, Joining, Prefix, Sampling
@@ -469,6 +469,21 @@ def test_steps_are_full_while_callers_wait_and_each_reply_is_its_own(
     assert max(lengths) > 4 * sum(lengths) / len(lengths) / 3
     # 8 slots; after the last has begun, they become empty.
     assert len(steps.rows) <= sum(lengths) / 8 / 0.9 + max(lengths)
+
+
+def test_of_many_slots_several_are_filled_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = load("qwen3_vl", batch_size=32)
+    monkeypatch.setattr(own._run, "_ends", frozenset(range(0, 400, 20)))
+    begun: list[int] = []
+    start = own._run.start_after
+    monkeypatch.setattr(
+        own._run, "start_after", lambda heads, tails: (begun.append(len(tails)), start(heads, tails))[1]
+    )
+    asked = [GenerateRequest(None, "Which?", seed=seed) for seed in range(60)]
+    own.generate_batch(asked, Sampling(120, temperature=1.5))
+    assert begun[0] == 32
+    assert sum(begun) == 60
+    assert min(begun[:-1]) >= 4
 
 
 def test_others_join_for_ever_but_not_before_one_of_another_kind(

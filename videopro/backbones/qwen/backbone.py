@@ -64,7 +64,10 @@ class QwenBackbone(Backbone):
 
     Qwen3-VL and newer receive the true time of each frame; Qwen2.5-VL takes one interval per video and
     receives the mean spacing of the frames. Requests about the same sequence of frames (the same object) in
-    one batched call share its encoding.
+    one batched call share its encoding; to be written to, they have to follow each other.
+
+    An adapter is merged into a copy of its layers if memory allows (`MergedCopy.where_it_fits`), which
+    `versions` tells: with the adapter off, the weights are the base's to the bit.
 
     Thread-safe: one lock covers every call and every `adapter` block, so calls from several threads run one
     after another, and other threads wait while a thread is inside an `adapter` block.
@@ -267,7 +270,9 @@ class QwenBackbone(Backbone):
 
         def between(is_open: int) -> Arrivals | None:
             joining.pause()
-            return begin(joining.take(slots - is_open)) if takes_arrivals and is_open < slots else None
+            # Several at once, of many slots: their prompts take a pass, which is longer than a step.
+            room = slots - is_open
+            return begin(joining.take(room)) if takes_arrivals and room >= max(1, slots // 8) else None
 
         if (begun := begin(asked)) is not None:
             self._generate(*begun, rows, sampling, between)

@@ -112,12 +112,12 @@ class StaticWriter:
         self._store.release()
 
     def _is_thin(self, batch: StaticBatch) -> bool:
-        """Whether so few rows continue that the others are worth dropping, which copies the keys and
-        values."""
-        of = batch.prompts
+        """Whether so few rows continue that the others are worth dropping, which copies the keys and values:
+        not for as few as may join again at once."""
+        of, rows = batch.prompts, batch.layout.rows
         if self._captures is not None:
-            return _coarse_rows(of)[0] < batch.layout.rows
-        return len(of) <= batch.layout.rows * 3 // 4
+            return len(of) <= rows * 3 // 8 and _coarse_rows(of)[0] < rows
+        return len(of) <= rows * 3 // 4
 
     def _laid_out(
         self,

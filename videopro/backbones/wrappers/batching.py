@@ -73,7 +73,7 @@ class _PendingRequests:
     cancellation: Cancellation = field(default_factory=Cancellation)
     """Of what is done for this caller alone."""
     overtaken: int = 0
-    """How many later requests may have been served before these."""
+    """How many later requests of another kind were begun before these."""
 
     def finish(self, results: list[Any]) -> None:
         """Hand the caller its replies."""
@@ -121,8 +121,8 @@ class BatchingBackbone(BackboneWrapper):
     """
 
     def __init__(self, inner: Backbone, *, adapter: bool | None = False, max_batch: int = 64) -> None:
-        """`max_batch`: nothing is added to a batch of so many requests, and as many overtake one of another
-        kind."""
+        """`max_batch`: nothing is added to a batch of so many requests, and at most as many overtake one of
+        another kind."""
         super().__init__(inner)
         self._adapter = adapter
         self._line = _Line(max_batch)
@@ -274,8 +274,8 @@ class _Line:
 
     def take(self, kind: tuple[object, ...], room: int) -> list[_PendingRequests]:
         """Remove and return waiting requests of this kind, until there are `room` of them; the last caller's
-        may be more. When as many as a batch may have have overtaken one of another kind, none is taken before
-        that is served."""
+        may be more. None overtakes one of another kind that `max_batch` have overtaken: that is served when
+        the batch has ended."""
         batch: list[_PendingRequests] = []
         other: _PendingRequests | None = None
         with self._changed:
@@ -296,11 +296,9 @@ class _Line:
             if first not in self._queue:
                 return []
             self._queue.remove(first)
-            # What can be joined takes the others itself.
-            others = (
-                self.take(first.kind, self._max_batch - len(first.requests)) if first.joins is None else []
-            )
-            return [first, *others]
+            if first.joins is not None:  # It takes the others itself.
+                return [first]
+            return [first, *self.take(first.kind, self._max_batch - len(first.requests))]
 
     def _serve(self, batch: list[_PendingRequests]) -> None:
         """Serve a batch, to which requests may be added meanwhile."""
