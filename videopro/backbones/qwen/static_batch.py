@@ -228,8 +228,11 @@ class StaticBatch:
         before, own = more.prompt_tokens, more.own_tokens
         if before > end or own > used or (places := self._places(more, numbered)) is None:
             return False
-        new, slots = places
-        rows, sources = list(numbered.values()), list(new)
+        new, free = places
+        rows, slots, sources, targets = (
+            torch.tensor(list(indices), dtype=torch.long, device=self._tokens.device)
+            for indices in (numbered.values(), free, new, new.values())
+        )
         layers = []
         for number in range(len(more.prompts)):
             # Copies, since they may lie where the new ones will. What they were taken from is given up: both
@@ -238,11 +241,12 @@ class StaticBatch:
             continuations = [tensor[rows] for tensor in more.continuations.pop(0)]
             layer = self._layer(number, prompts[0], continuations[0])
             for target, source in zip((layer.prompt_keys, layer.prompt_values), prompts, strict=True):
-                target[list(new.values()), :, end - before :] = source
+                target[targets, :, end - before :] = source
             for target, source in zip((layer.keys, layer.values), continuations, strict=True):
                 target[slots, :, used - own : used] = source
             layers.append(layer)
-        self._cache = self._cache or StaticCache(layers)
+        if self._cache is None:
+            self._cache = StaticCache(layers)
         self._visible[slots] = False
         self._visible[slots, 0, 0, end - before : end] = more.mask[rows, :before]
         self._visible[slots, 0, 0, end + used - own : end + used] = more.mask[rows, before:]
@@ -250,7 +254,7 @@ class StaticBatch:
         self._tokens[slots, 0] = more.tokens[rows]
         self._uniforms[slots, : more.uniforms.shape[1]] = more.uniforms[rows]
         self._written[slots, 0] = more.written[rows]
-        self.slots |= zip(numbered, slots, strict=True)
+        self.slots |= zip(numbered, free, strict=True)
         self._assign()
         return True
 
@@ -382,6 +386,9 @@ class StaticBatch:
     def keep(self, is_open: Callable[[int], bool]) -> None:
         """Leave out the rows of replies that have ended; others may take their slots."""
         self.slots = {number: slot for number, slot in self.slots.items() if is_open(number)}
+        used = set(self.prompts)
+        # What a prompt was made from has its keys and values once more.
+        self._heads = [head if place in used else object() for place, head in enumerate(self._heads)]
 
     def so_far(self) -> RowsSoFar:
         """What another layout begins with, its rows in their `slots`; valid until it is loaded."""
