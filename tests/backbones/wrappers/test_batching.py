@@ -438,7 +438,11 @@ backbone = BatchingBackbone(FakeBackbone(before=before))
             "backbone.inner.before = stop\nask()",
             -signal.SIGINT,
         ),
-        ("asks(ask)\nif os.fork() == 0: ask()\nelse: sys.exit(os.wait()[1] or ask() is None)", 0),
+        (
+            "asks(ask)\nif os.fork() == 0:\n    backbone.inner = FakeBackbone()\n    ask()\n"
+            "elif os.wait()[1] != 0 or not ask(): sys.exit(1)",
+            0,
+        ),
     ],
     ids=["after its work", "while others ask", "interrupted", "forked"],
 )
@@ -446,6 +450,7 @@ def test_a_process_ends(code: str, status: int) -> None:
     command = [sys.executable, "-c", PROCESS + code]
     ended = subprocess.run(command, timeout=60, capture_output=True, text=True)
     assert ended.returncode == status, ended.stderr
+    assert ("KeyboardInterrupt" in ended.stderr) == ("Traceback" in ended.stderr) == (status != 0)
 
 
 # ---- full steps --------------------------------------------------------------------------------------------

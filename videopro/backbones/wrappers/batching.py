@@ -71,7 +71,7 @@ class _PendingRequests:
     """Whether they take a pass of the model each, and may run between two steps of replies."""
     done: Future[list[Any]] = field(default_factory=Future)
     cancellation: Cancellation = field(default_factory=Cancellation)
-    """Of what is done for this caller alone."""
+    """Of what is done for this caller."""
     overtaken: int = 0
     """How many later requests of another kind were begun before these."""
 
@@ -100,7 +100,7 @@ class _PendingRequests:
                 self.finish([replies[each] for each in range(len(replies))])
 
         return [
-            Awaited(request, number, partial(done, number), self.fail, self.done.done)
+            Awaited(request, number, partial(done, number), self.fail, lambda: self.cancellation.is_cancelled)
             for number, request in enumerate(self.requests)
         ]
 
@@ -217,13 +217,15 @@ class _Line:
         self._is_ending = False
 
     def end(self) -> None:
-        """Let nobody wait any more, and the thread end: at the exit of Python it may not be in a step."""
+        """Serve nobody any more, and let the thread end: at the exit of Python it may not be in a step. Who
+        waits is a thread that the exit does not wait for either, and is told nothing."""
         with self._changed:
             self._is_ending = True
+            self._queue.clear()
             self._changed.notify()
             server, waiting = self._server, list(self._waiting)
         for pending in waiting:
-            pending.leave()
+            pending.cancellation.cancel()
         if server is not None:
             server.join(_LAST_STEP)
 
@@ -309,7 +311,11 @@ class _Line:
                 self._serve_batch(batch)
             return
         except BaseException as error:
-            waiting = [pending for pending in batch if not pending.done.done()]
+            waiting = [
+                pending
+                for pending in batch
+                if not pending.done.done() and not pending.cancellation.is_cancelled
+            ]
             if len(batch) == 1 or not isinstance(error, Exception) or is_machines(error):
                 # Whatever it is: no caller may wait forever.
                 for pending in waiting:
