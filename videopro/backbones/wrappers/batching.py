@@ -218,7 +218,7 @@ class _Line:
 
     def end(self) -> None:
         """Serve nobody any more, and let the thread end: at the exit of Python it may not be in a step. Who
-        waits is a thread that the exit does not wait for either, and is told nothing."""
+        waits is a thread that the exit does not wait for either, and gets nothing."""
         with self._changed:
             self._is_ending = True
             self._queue.clear()
