@@ -10,6 +10,7 @@ import torch
 from perf.battery.cases import Bench, Case, Figures
 from perf.battery.reinforcing import group_of, train, turns_of
 from videopro.backbones import Sampling
+from videopro.backbones.qwen import SampledReply
 
 TITLE = "Log-probabilities of sampled replies, three ways"
 CLIP = 0.2
@@ -31,13 +32,16 @@ def compare(bench: Bench, tokens: int) -> Figures:
     model.eval()
     with trainer._weights_for_sampling():
         state = run.fork(run.start([prompts[0].encoded]), [0] * len(rows))
-        written = run.generate(
+        replies: dict[int, SampledReply] = {}
+        run.generate(
             state,
             Sampling(tokens, temperature=1.0, seed=0),
             [(0, row) for row in range(len(rows))],
             # None ends early: every reply has as many tokens.
             banned=[*trainer.banned, *trainer.eos_token_ids],
+            on_reply=replies.__setitem__,
         )
+    written = [replies[row] for row in range(len(rows))]
     turns = turns_of(trainer, rows, [reply.ids for reply in written])
     model.train()
     with torch.no_grad():

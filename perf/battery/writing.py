@@ -62,7 +62,7 @@ def write(bench: Bench, rows: int, adapter: Adapter) -> Figures:
     texts = [prompts.plan(question(number)) for number in range(max(1, rows // shapes.group))]
     encoded = [head.append_text(inputs.tail(text)) for text in texts]
     groups = [number * len(encoded) // rows for number in range(rows)]
-    banned = inputs.visual_tokens()
+    settings: Any = {"banned": inputs.visual_tokens(), "on_reply": lambda row, reply: None}
     reset_peak()
     with torch.inference_mode():
         for length in (PROFILED, shapes.reply):  # The first one warms up.
@@ -70,13 +70,11 @@ def write(bench: Bench, rows: int, adapter: Adapter) -> Figures:
             began = now()
             state = run.fork(run.start(encoded), groups)
             read = now()
-            run.generate(state, sampling, [(0, row) for row in range(rows)], banned=banned)
+            run.generate(state, sampling, [(0, row) for row in range(rows)], **settings)
             prompt, replies = read - began, now() - read
         state = run.fork(run.start(encoded), groups)
         few = Sampling(PROFILED, temperature=1.0, seed=0)
-        kernels = kernel_ms(
-            lambda: run.generate(state, few, [(0, row) for row in range(rows)], banned=banned)
-        )
+        kernels = kernel_ms(lambda: run.generate(state, few, [(0, row) for row in range(rows)], **settings))
     ms = 1000 * replies / shapes.reply
     return {
         "ms_a_token": round(ms, 2),

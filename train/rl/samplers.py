@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import psutil
-import torch
 from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
 from trl.models.utils import add_hooks, remove_hooks
 
@@ -19,22 +17,9 @@ from videopro.backbones.qwen import (
     NonFiniteLogits,
     QwenRunner,
     SampledReply,
-    can_copy,
 )
 from videopro.train.rl.data import GRPORow
 from videopro.train.rl.prompt_encoder import PolicyPrompt, batches_by_length
-
-_SHARE = 0.25
-"""The copy may take this share of the device's memory; the model and an update need the rest."""
-
-
-def copy_to_sample_with(model: Any, device: torch.device) -> MergedCopy | None:
-    """A copy of the policy's adapted layers with the adapter in their weights; None where the model or the
-    device has no place for one."""
-    copy = MergedCopy(model) if can_copy(model) else None
-    is_cuda = device.type == "cuda"
-    memory = torch.cuda.mem_get_info(device)[1] if is_cuda else psutil.virtual_memory().total
-    return copy if copy is not None and copy.nbytes <= _SHARE * memory else None
 
 
 @contextlib.contextmanager
@@ -125,15 +110,19 @@ class LocalSampler:
             distinct = list(dict.fromkeys(prompts[number] for number in batch))
             state = self._run.start([prompt.encoded for prompt in distinct])
             state = self._run.fork(state, [distinct.index(prompts[number]) for number in batch])
+
+            def hand_over(row: int, reply: SampledReply, batch: Sequence[int] = batch) -> None:
+                written[batch[row]] = reply
+                on_reply(batch[row], reply)
+
             try:
-                replies = self._run.generate(
+                self._run.generate(
                     state,
                     sampling,
                     [draws[number].seed for number in batch],
                     banned=self._banned,
-                    on_reply=lambda row, reply, batch=batch: on_reply(batch[row], reply),  # type: ignore[misc]
+                    on_reply=hand_over,
                 )
             except NonFiniteLogits as error:
                 raise NonFiniteLogits([batch[row] for row in error.rows]) from error
-            written.update(zip(batch, replies, strict=True))
         return [written[number] for number in range(len(prompts))]

@@ -25,14 +25,14 @@ from trl.models import unwrap_model_for_generation
 from trl.trainer.utils import split_tensor_dict
 
 from videopro.backbones import Sampling
-from videopro.backbones.qwen import NonFiniteLogits, SampledReply
+from videopro.backbones.qwen import MergedCopy, NonFiniteLogits, SampledReply
 from videopro.errors import ConfigError
 from videopro.train.rewards import EVALUATION, POLICY_VERSION, ROW, TURNS, ProgramRewards
 from videopro.train.rl.data import GRPORow, chat, mix_seed
 from videopro.train.rl.loss_trainer import LossTrainer
 from videopro.train.rl.rollouts import Rollout, reply_ids
 from videopro.train.rl.rounds import EpochSampler, Round, RoundsAhead
-from videopro.train.rl.samplers import Draw, LocalSampler, Sampler, copy_to_sample_with, gathered_tower
+from videopro.train.rl.samplers import Draw, LocalSampler, Sampler, gathered_tower
 from videopro.train.runtime import row_of
 
 MakeSampler = Callable[[Any, Sequence[int]], Sampler]
@@ -84,7 +84,7 @@ class VideoGRPOTrainer(LossTrainer):
                 "use ZeRO-2"
             )
         # Sharded weights have no addresses that stay.
-        copy = None if is_sharded else copy_to_sample_with(run.model, run.device)
+        copy = None if is_sharded else MergedCopy.where_it_fits(run.model)
         return LocalSampler(run, copy, banned=self.banned)
 
     # Rows

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -449,29 +449,34 @@ class Backbone(ABC):
         """Release memory and connections."""
 
 
+@dataclass(frozen=True, eq=False)
+class Awaited:
+    """A request to which somebody waits for a reply."""
+
+    request: GenerateRequest
+    number: int
+    """The number of the request in its call."""
+    done: Callable[[Generation], None]
+    """Called with the reply, as soon as it is complete."""
+    failed: Callable[[Exception], None]
+    """Called with the error of a request that cannot be served, while others can."""
+    is_cancelled: Callable[[], bool] = lambda: False
+    """Whether nobody waits any more: the reply is not continued. It stays so."""
+
+
 class Joining(Protocol):
     """The callers that wait while replies are generated."""
 
     def pause(self) -> None:
         """Called between two steps: serve what takes a single pass of the model."""
 
-    def take(self, room: int) -> Sequence[GenerateRequest]:
+    def take(self, room: int) -> Sequence[Awaited]:
         """At most `room` more requests to write replies to, with the same sampling."""
-
-    def cancelled(self) -> Collection[int]:
-        """The numbers of cancelled requests, whose replies are not continued. A cancelled request stays
-        cancelled."""
-
-    def done(self, number: int, reply: Generation) -> None:
-        """A reply is complete: that to the request of this number, those first given before those taken."""
 
 
 @runtime_checkable
 class JoiningBackbone(Protocol):
     """A backbone to whose batches more requests can be added."""
 
-    def generate_joining(
-        self, requests: Sequence[GenerateRequest], sampling: Sampling, joining: Joining
-    ) -> None:
-        """Write replies to these requests and to those that `joining` adds, and hand each to `joining.done`
-        as soon as it is complete."""
+    def generate_joining(self, sampling: Sampling, joining: Joining) -> None:
+        """Write replies to what `joining` has, until it has nothing more."""

@@ -4,13 +4,16 @@ import json
 import shutil
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from peft import PeftModel
 from safetensors.torch import load_file, save_file
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.support.qwen_models import (
     PIXELS,
@@ -23,12 +26,22 @@ from tests.support.qwen_models import (
     pictures,
     reference,
 )
-from videopro.backbones import BackboneConfig, PlannerRecord, fingerprint, load_backbone
+from videopro.backbones import (
+    BackboneConfig,
+    GenerateRequest,
+    PlannerRecord,
+    Sampling,
+    fingerprint,
+    load_backbone,
+)
 from videopro.backbones.checks import has_files_of, identify
 from videopro.backbones.fingerprint import folder_fingerprint
-from videopro.backbones.qwen import QwenBackbone, find_checkpoint
+from videopro.backbones.qwen import QwenBackbone, find_checkpoint, layers
+from videopro.backbones.qwen import backbone as backbone_module
 from videopro.backbones.qwen import find as find_module
 from videopro.backbones.qwen.load import video_settings
+from videopro.backbones.qwen.static_batch import StaticBatch
+from videopro.backbones.wrappers import BatchingBackbone
 from videopro.errors import BackboneError, ConfigError
 from videopro.pocket import MODEL_FOLDER
 from videopro.question import prompts
@@ -71,6 +84,108 @@ def test_an_adapted_answer_is_that_of_peft_and_off_is_the_base(family: str, tmp_
     ids = processor.tokenizer.convert_tokens_to_ids(["A", "B", "C"])
     assert list(on.letters.values()) == pytest.approx(chances[ids].tolist(), abs=1e-5)
     assert max(abs(on.letters[key] - plain.letters[key]) for key in "ABC") > 1e-3
+
+
+# ---- an adapter costs nothing in a step --------------------------------------------------------------------
+
+ASKED = [GenerateRequest(None, "Which?", seed=seed) for seed in range(3)]
+SAMPLED = Sampling(20, temperature=1.0)
+
+
+class Operators(TorchDispatchMode):
+    """Counts the operators of each step."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__()
+        self.count = 0
+        self.of_steps: list[int] = []
+        step = StaticBatch.step
+
+        def counted(batch: StaticBatch) -> None:
+            before = self.count
+            with self:
+                step(batch)
+            self.of_steps.append(self.count - before)
+
+        monkeypatch.setattr(StaticBatch, "step", counted)
+
+    def __torch_dispatch__(self, function: Any, types: Any, arguments: Any = (), settings: Any = None) -> Any:
+        self.count += 1
+        return function(*arguments, **settings or {})
+
+    def of(self, own: QwenBackbone) -> int:
+        """The operators of a token."""
+        self.of_steps.clear()
+        own.generate_batch(ASKED, SAMPLED)
+        return min(self.of_steps)
+
+
+def test_a_token_with_an_adapter_takes_the_operators_of_the_base(
+    adapter: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, own = load("qwen3_vl"), load("qwen3_vl", adapter=adapter)
+    monkeypatch.setattr(layers, "free_bytes", lambda device: 0)
+    apart = load("qwen3_vl", adapter=adapter)
+    assert (own.versions, apart.versions) == ({"adapter": "merged in float32"}, {"adapter": "not merged"})
+    operators = Operators(monkeypatch)
+    of_base = operators.of(plain)
+    assert operators.of(own) == of_base
+    # Two layers, each with a query and a value projection: x A, x B, a factor, a sum.
+    assert operators.of(apart) >= of_base + 4 * 4
+    for one, other in zip(
+        own.generate_batch(ASKED, SAMPLED), apart.generate_batch(ASKED, SAMPLED), strict=True
+    ):
+        assert one.token_ids == other.token_ids
+        assert one.logprobs == pytest.approx(other.logprobs, abs=1e-4)
+    # The base, before, between and after: to the bit.
+    expected = plain.generate_batch(ASKED, SAMPLED)
+    for _ in range(2):
+        with own.adapter(False):
+            assert operators.of(own) == of_base
+            assert own.generate_batch(ASKED, SAMPLED) == expected
+            assert own.answer(pictures(3), QUESTION) == plain.answer(pictures(3), QUESTION)
+        assert own.generate_batch(ASKED, SAMPLED) != expected
+    assert own.identity() == apart.identity()
+
+
+def test_a_letter_by_the_base_leaves_replies_with_the_adapter_as_they_are(adapter: str) -> None:
+    """Asked between two steps, which compute with the copy."""
+    own = load("qwen3_vl", adapter=adapter)
+    expected = [own.generate_batch([one], SAMPLED)[0].token_ids for one in ASKED]
+    answer = load("qwen3_vl").answer(pictures(3), QUESTION)
+    both = BatchingBackbone(own, adapter=True)
+    with ThreadPoolExecutor(4) as threads:
+        written = [threads.submit(both.generate_batch, [one], SAMPLED) for one in ASKED]
+        letters = [both.with_adapter(False).answer(pictures(3), QUESTION) for _ in range(5)]
+        assert [one.result()[0].token_ids for one in written] == expected
+    assert all(close(letter, answer) for letter in letters)
+
+
+@pytest.mark.parametrize(("free", "fits"), [(0, False), (4 * 12_288 - 1, False), (4 * 12_288, True)])
+def test_a_quarter_of_the_free_memory_is_enough_for_a_copy(
+    free: int, fits: bool, adapter: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Of two layers a query projection of 32 x 32 numbers of 4 bytes, and a value projection of 16 x 32.
+    monkeypatch.setattr(layers, "free_bytes", lambda device: free)
+    assert load("qwen3_vl", adapter=adapter).versions["adapter"].startswith("merged") == fits
+
+
+def test_what_is_kept_for_replies_is_room_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GPU with memory for exactly 16 of them, half of which is given to replies."""
+    own = load("qwen3_vl")
+    run = own._runner
+    # Two layers of 2 heads of 8 numbers of 4 bytes, keys and values; 20 tokens get room for 512.
+    memory = 2 * 16 * 512 * run.token_bytes
+    assert run.token_bytes == 2 * 2 * 2 * 8 * 4
+    monkeypatch.setattr(backbone_module, "free_bytes", lambda device: memory - run.kept_bytes)
+    monkeypatch.setattr(QwenBackbone, "device", SimpleNamespace(type="cuda"))
+    assert own._slots(SAMPLED) == 16
+    run._writer()._store.take("own keys", 0, (memory // 8,), torch.zeros(1))
+    assert run.kept_bytes == memory // 2
+    assert own._slots(SAMPLED) == 16
+
+
+# ---- adapters that are on or off ---------------------------------------------------------------------------
 
 
 def test_a_prefix_belongs_to_one_adapter_state(adapter: str) -> None:

@@ -68,7 +68,9 @@ def write(
     with torch.no_grad():
         state = run.fork(run.start(PROMPTS), list(of))
         seeds = [(7, number) for number in numbers or range(len(of))]
-        return run.generate(state, sampling, seeds, banned=(1, 2))
+        written: dict[int, SampledReply] = {}
+        run.generate(state, sampling, seeds, banned=(1, 2), on_reply=written.__setitem__)
+        return [written[row] for row in range(len(of))]
 
 
 @functools.cache
@@ -185,6 +187,46 @@ def test_a_nan_in_a_step_names_its_rows(captures: bool, monkeypatch: pytest.Monk
 def test_rows_of_prompts_in_equal_and_unequal_numbers(of: list[int]) -> None:
     expected = write(runner("qwen3_vl"), SAMPLED, of)
     assert_same(write(runner("qwen3_vl", captures=True), SAMPLED, of), expected)
+
+
+TAILS = [prompt(14, 2), prompt(30, 31, 32, 33)]
+
+
+@pytest.mark.parametrize("captures", [True, False])
+def test_rows_take_the_slots_of_those_that_have_ended(
+    captures: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = runner("qwen3_vl", captures=captures, ends=range(0, 400, 12))
+    clear, cleared = StaticBatch.clear, []
+    monkeypatch.setattr(StaticBatch, "clear", lambda batch, own: (cleared.append(batch), clear(batch, own)))
+    longer = Sampling(60, temperature=1.3)
+    with torch.no_grad():
+        heads = [run.share(each) for each in PROMPTS]
+
+        def begin(numbers: Sequence[int]) -> Any:
+            tails = [TAILS[number % 2] for number in numbers]
+            state = run.start_after([heads[number % 3] for number in numbers], tails)
+            return state, [(7, number) for number in numbers]
+
+        alone: list[SampledReply] = []
+        for number in range(24):
+            state, seeds = begin([number])
+            run.generate(state, longer, seeds, banned=(), on_reply=lambda _, reply: alone.append(reply))
+        cleared.clear()
+        waiting, written, seen = list(range(6, 24)), {}, []
+
+        def between(is_open: int) -> Any:
+            seen.append(is_open)
+            numbers = [waiting.pop(0) for _ in range(min(6 - is_open, len(waiting)))]
+            return begin(numbers) if numbers else None
+
+        state, seeds = begin(range(6))
+        run.generate(state, longer, seeds, banned=(), on_reply=written.__setitem__, between=between)
+    assert_same([written[number] for number in range(24)], alone)
+    assert len({len(reply.ids) for reply in alone}) > 8
+    # Few of the 18 need another layout, or a step captured for it.
+    assert len(cleared) <= 10
+    assert len(set(cleared)) <= (4 if captures else 10)
 
 
 @pytest.mark.parametrize(

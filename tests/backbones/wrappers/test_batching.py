@@ -2,6 +2,9 @@
 off. Between two steps of replies single passes are served, more replies join, and those of gone callers
 leave, while the others go on as if these had never been there. And what a metered backbone counts."""
 
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -12,7 +15,7 @@ import pytest
 from tests.support.cancelling import SOON, CancelledWork, until
 from tests.support.fake_backbone import FakeBackbone
 from tests.support.numbered import CHOICES, ReadingBackbone, video
-from tests.support.qwen_models import backbone, pictures
+from tests.support.qwen_models import backbone, load, pictures
 from tests.support.stub_server import StubServer, completion, entry
 from videopro.backbones import load_backbone
 from videopro.backbones.base import ChoiceRequest, GenerateRequest, Generation, Joining, Prefix, Sampling
@@ -272,15 +275,13 @@ class PausingBackbone(FakeBackbone):
         self.prefixed: list[tuple[bool, bool]] = []
         """Of each prefix whether the adapter was on, and whether a reply was being written."""
 
-    def generate_joining(
-        self, requests: Sequence[GenerateRequest], sampling: Sampling, joining: Joining
-    ) -> None:
+    def generate_joining(self, sampling: Sampling, joining: Joining) -> None:
         self.writing.set()
         assert self.is_asked.wait(30)
         joining.pause()
         self.writing.clear()
-        for number, reply in enumerate(self.generate_batch(requests, sampling)):
-            joining.done(number, reply)
+        for one in joining.take(8):
+            one.done(self.generate_batch([one.request], sampling)[0])
 
     def prefix(self, frames: Sequence[Frame], *, system: str = "") -> Prefix:
         self.prefixed.append((self.adapted, self.writing.is_set()))
@@ -354,19 +355,156 @@ def test_a_reply_that_nobody_else_waits_for_is_not_written_on(
     assert written < 400
 
 
-def test_a_caller_leaves_the_line_while_another_is_served() -> None:
-    inner = ReadingBackbone()
+class HeldBackbone(ReadingBackbone):
+    """Makes prefixes only when it is let."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun, self.is_let = threading.Event(), threading.Event()
+
+    def prefix(self, frames: Sequence[Frame], *, system: str = "") -> Prefix:
+        self.begun.set()
+        assert self.is_let.wait(SOON)
+        return super().prefix(frames, system=system)
+
+
+def test_a_caller_leaves_the_line_while_another_is_served(pool: ThreadPoolExecutor) -> None:
+    inner = HeldBackbone()
     batching = BatchingBackbone(inner)
     question = Question("Which?", CHOICES)
     frames = [video().frames([time]) for time in (1.0, 2.0)]
-    with batching._line.serving():
-        # Of the same kind, about other pictures.
-        stays = CancelledWork(lambda: batching.answer(frames[0], question))
-        waits(batching, 1)
-        gone = CancelledWork(lambda: batching.answer(frames[1], question))
-        waits(batching, 2)
-        gone.cancel()
-        assert len(batching._line._queue) == 1
+    pool.submit(batching.prefix, frames[0])
+    assert inner.begun.wait(SOON)
+    # Of the same kind, about other pictures.
+    stays = CancelledWork(lambda: batching.answer(frames[0], question))
+    waits(batching, 1)
+    gone = CancelledWork(lambda: batching.answer(frames[1], question))
+    waits(batching, 2)
+    gone.cancel()
+    assert len(batching._line._queue) == 1
+    inner.is_let.set()
     stays.join()
     assert stays.error is None
     assert len(inner.asked) == 1
+
+
+def test_an_interruption_reaches_the_main_thread_alone(
+    alone: QwenBackbone, batching: BatchingBackbone, shown: Prefix, pool: ThreadPoolExecutor, steps: Steps
+) -> None:
+    expected = alone.generate(shown, TEXTS[1], LONG)
+    begun = steps.hold(batching, 1)
+    main = threading.main_thread().ident
+    steps.before[6] = lambda: signal.pthread_kill(main, signal.SIGINT)
+    other = pool.submit(lambda: begun.wait(SOON) and batching.generate(shown, TEXTS[1], LONG))
+    with pytest.raises(KeyboardInterrupt):
+        batching.generate(shown, TEXTS[0], LONG)
+    assert other.result(SOON).token_ids == expected.token_ids
+    assert steps.rows[-1] == 1
+
+
+# ---- where the thread that serves ends ---------------------------------------------------------------------
+
+PROCESS = """
+import os, signal, sys, threading, time
+from tests.support.fake_backbone import FakeBackbone
+from videopro.backbones.wrappers import BatchingBackbone
+
+def ask():
+    return backbone.yes_no([], "Is it?")
+
+def ask_for_ever():
+    while True:
+        ask()
+
+def asks(work):
+    threading.Thread(target=work, daemon=True).start()
+    assert begun.wait(20)
+
+begun, parent = threading.Event(), os.getpid()
+def before(requests):
+    begun.set()
+    time.sleep(0.3 if os.getpid() == parent else 0)
+backbone = BatchingBackbone(FakeBackbone(before=before))
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        ("ask()", 0),
+        ("asks(ask_for_ever)", 0),
+        (
+            "stop = lambda _: [os.kill(parent, signal.SIGINT), time.sleep(1)]\n"
+            "backbone.inner.before = stop\nask()",
+            -signal.SIGINT,
+        ),
+        (
+            "asks(ask)\nif os.fork() == 0:\n    backbone.inner = FakeBackbone()\n    ask()\n"
+            "elif os.wait()[1] != 0 or not ask(): sys.exit(1)",
+            0,
+        ),
+    ],
+    ids=["after its work", "while others ask", "interrupted", "forked"],
+)
+def test_a_process_ends(code: str, status: int) -> None:
+    command = [sys.executable, "-c", PROCESS + code]
+    ended = subprocess.run(command, timeout=60, capture_output=True, text=True)
+    assert ended.returncode == status, ended.stderr
+    assert ("KeyboardInterrupt" in ended.stderr) == ("Traceback" in ended.stderr) == (status != 0)
+
+
+# ---- full steps --------------------------------------------------------------------------------------------
+
+
+def test_steps_are_full_while_callers_wait_and_each_reply_is_its_own(
+    alone: QwenBackbone, batching: BatchingBackbone, shown: Prefix, steps: Steps, monkeypatch: Any
+) -> None:
+    """Replies of very different lengths, after a prefix, other frames or nothing."""
+    monkeypatch.setattr(alone._run, "_ends", frozenset(range(0, 400, 20)))
+    sampling = Sampling(120, temperature=1.5)
+    visuals = (shown, pictures(3, seed=7), None)
+    asked = [GenerateRequest(visuals[seed % 3], TEXTS[seed % 2], seed=seed) for seed in range(60)]
+    expected = [alone.generate_batch([one], sampling)[0] for one in asked]
+    steps.rows.clear()
+    with ThreadPoolExecutor(16) as callers:
+        written = list(callers.map(lambda one: batching.generate_batch([one], sampling)[0], asked))
+    assert [one.token_ids for one in written] == [one.token_ids for one in expected]
+    # The first token of each comes from its prompt's pass; one that ends has its end beside its tokens.
+    lengths = [len(one.token_ids) - (one.finish == "length") for one in written]
+    assert max(lengths) > 4 * sum(lengths) / len(lengths) / 3
+    # 8 slots; after the last has begun, they become empty.
+    assert len(steps.rows) <= sum(lengths) / 8 / 0.9 + max(lengths)
+
+
+def test_of_many_slots_several_are_filled_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = load("qwen3_vl", batch_size=32)
+    monkeypatch.setattr(own._run, "_ends", frozenset(range(0, 400, 20)))
+    begun: list[int] = []
+    start = own._run.start_after
+    monkeypatch.setattr(
+        own._run, "start_after", lambda heads, tails: (begun.append(len(tails)), start(heads, tails))[1]
+    )
+    asked = [GenerateRequest(None, "Which?", seed=seed) for seed in range(60)]
+    own.generate_batch(asked, Sampling(120, temperature=1.5))
+    assert begun[0] == 32
+    assert sum(begun) == 60
+    assert min(begun[:-1]) >= 4
+
+
+def test_others_join_for_ever_but_not_before_one_of_another_kind(
+    alone: QwenBackbone, shown: Prefix, pool: ThreadPoolExecutor
+) -> None:
+    batching = BatchingBackbone(alone, adapter=None, max_batch=4)
+    is_served = threading.Event()
+
+    def ask_again() -> int:
+        asked = 0
+        while not is_served.is_set() and asked < 300:
+            asked += bool(batching.generate(shown, TEXTS[asked % 3], Sampling(6)).token_ids)
+        return asked
+
+    others = [pool.submit(ask_again) for _ in range(4)]
+    until(lambda: batching._line._server is not None)
+    assert batching.generate(shown, "Which?", Sampling(5)).token_ids
+    is_served.set()
+    assert all(other.result(SOON) < 300 for other in others)

@@ -19,14 +19,13 @@ from tests.support.scenes import SceneBackbone
 from tests.support.training_reference import expected_step
 from tests.support.training_runs import LORA, adapter, assert_equal, evaluates, flags, saves
 from videopro.backbones import (
-    GenerateRequest,
     Generation,
     ModelRecord,
     PlannerRecord,
     Sampling,
     folder_fingerprint,
 )
-from videopro.backbones.base import Joining
+from videopro.backbones.base import Awaited, Joining
 from videopro.backbones.qwen import QwenBackbone, find_checkpoint
 from videopro.errors import BenchmarkError, DatasetError
 from videopro.methods.planners import answerer
@@ -157,12 +156,11 @@ def untrained(tmp_path: Path) -> VideoSFTTrainer:
 def by_heart(untrained: VideoSFTTrainer, monkeypatch: pytest.MonkeyPatch) -> VideoSFTTrainer:
     """A planner that writes a native program for the first question, one of steps for the second."""
 
-    def written(
-        self: QwenBackbone, requests: Sequence[GenerateRequest], sampling: Sampling, joining: Joining
-    ) -> None:
-        for number, request in enumerate(requests):
-            text = world.NATIVE if world.QUESTIONS[0].text in request.text else world.STEPS
-            joining.done(number, Generation(text, (), (), "stop", 1))
+    def written(self: QwenBackbone, sampling: Sampling, joining: Joining) -> None:
+        while asked := joining.take(8):
+            for one in asked:
+                text = world.NATIVE if world.QUESTIONS[0].text in one.request.text else world.STEPS
+                one.done(Generation(text, (), (), "stop", 1))
 
     monkeypatch.setattr(QwenBackbone, "generate_joining", written)
     return untrained
@@ -204,9 +202,13 @@ def test_a_planner_sees_of_the_modules_what_its_rows_show(
     shown: list[str] = []
     writes = QwenBackbone.generate_joining
 
-    def noted(self: QwenBackbone, requests: Sequence[GenerateRequest], *more: Any) -> None:
-        shown.extend(request.text for request in requests)
-        writes(self, requests, *more)
+    def noted(self: QwenBackbone, sampling: Sampling, joining: Any) -> None:
+        def take(room: int) -> Sequence[Awaited]:
+            taken = joining.take(room)
+            shown.extend(one.request.text for one in taken)
+            return taken
+
+        writes(self, sampling, SimpleNamespace(pause=joining.pause, take=take))
 
     monkeypatch.setattr(QwenBackbone, "generate_joining", noted)
     replace(evaluation(tmp_path), reference="signatures")(by_heart)

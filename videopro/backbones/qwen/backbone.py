@@ -7,10 +7,13 @@ and off. Combines prompts (`inputs`), forward passes (`run`), prefixes and loadi
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
+import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
@@ -18,6 +21,7 @@ import torch
 from videopro.backbones.base import (
     GREEDY,
     YES_NO,
+    Awaited,
     Backbone,
     BackboneConfig,
     ChoiceRequest,
@@ -31,12 +35,13 @@ from videopro.backbones.base import (
 from videopro.backbones.qwen.caches import PromptHead
 from videopro.backbones.qwen.features import FeatureStore
 from videopro.backbones.qwen.inputs import EncodedPrompt, QwenInputs
+from videopro.backbones.qwen.layers import MergedCopy, free_bytes
 from videopro.backbones.qwen.load import LoadedModel, load_model
-from videopro.backbones.qwen.replies import Collected, NonFiniteLogits, QueuedReply, ReplyQueue, SampledReply
-from videopro.backbones.qwen.runner import Arrivals, QwenRunner
+from videopro.backbones.qwen.replies import Collected, NonFiniteLogits, SampledReply
+from videopro.backbones.qwen.runner import Arrivals, DecodingState, QwenRunner
 from videopro.backbones.qwen.writing import rows_that_fit
 from videopro.backbones.texts import without_thoughts
-from videopro.errors import BackboneError
+from videopro.errors import BackboneError, is_machines
 from videopro.question import Answer, prompts
 
 if TYPE_CHECKING:
@@ -45,7 +50,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def _draws(one: QueuedReply, sampling: Sampling) -> tuple[int | None, int]:
+def _draws(one: Awaited, sampling: Sampling) -> tuple[int | None, int]:
     """What seeds a reply: the request's own seed, or the call's and the number of the request in it."""
     return (sampling.seed, one.number) if one.request.seed is None else (one.request.seed, 0)
 
@@ -59,7 +64,10 @@ class QwenBackbone(Backbone):
 
     Qwen3-VL and newer receive the true time of each frame; Qwen2.5-VL takes one interval per video and
     receives the mean spacing of the frames. Requests about the same sequence of frames (the same object) in
-    one batched call share its encoding.
+    one batched call share its encoding; to be written to, they have to follow each other.
+
+    An adapter is merged into a copy of its layers if memory allows (`MergedCopy.where_it_fits`), which
+    `versions` tells: with the adapter off, the weights are the base's to the bit.
 
     Thread-safe: one lock covers every call and every `adapter` block, so calls from several threads run one
     after another, and other threads wait while a thread is inside an `adapter` block.
@@ -104,6 +112,14 @@ class QwenBackbone(Backbone):
         self._identity = dict(loaded.identity)
         self._adapter = loaded.adapter
         self._adapter_on = loaded.adapter is not None
+        # Of weights in training it would be one of the past.
+        self._copy = None if in_training else MergedCopy.where_it_fits(loaded.model)
+        if self._copy is not None:
+            self._copy.update()
+            self._copy.use(True)
+        if loaded.adapter is not None:
+            dtype = str(loaded.model.dtype).removeprefix("torch.")
+            self.versions = {"adapter": f"merged in {dtype}" if self._copy is not None else "not merged"}
         self._lock = threading.RLock()
         tokenizer = loaded.processor.tokenizer
         self._tokenizer = tokenizer
@@ -216,125 +232,134 @@ class QwenBackbone(Backbone):
         self, requests: Sequence[GenerateRequest], sampling: Sampling = GREEDY
     ) -> list[Generation]:
         """Generate several replies with `sampling`; the model's own generation config is not used."""
-        collected = Collected()
-        self.generate_joining(requests, sampling, collected)
+        collected = Collected(requests)
+        self.generate_joining(sampling, collected)
         return [collected.replies[number] for number in range(len(requests))]
 
-    def generate_joining(
-        self, requests: Sequence[GenerateRequest], sampling: Sampling, joining: Joining
-    ) -> None:
-        """See `JoiningBackbone`. Requests about a prefix join a batch while it is written, if the model's
-        rows can be joined; the others are written in separate batches."""
+    def generate_joining(self, sampling: Sampling, joining: Joining) -> None:
+        """See `JoiningBackbone`. Requests join a batch while it is written, if the model's rows can be
+        joined; those to other models are written in batches with the same visual."""
         with self._guard():
-            queue = ReplyQueue(joining, self._joinable_head)
-            queue.add(requests)
-            while queue:
-                if queue.joinable:
-                    self._write_joined(queue, sampling)
-                else:
-                    self._write_apart(queue, sampling)
+            if self._runner.can_join:
+                slots = self._slots(sampling)
+                while asked := joining.take(slots):
+                    self._write_joined(asked, sampling, joining, slots)
+            else:
+                while asked := joining.take(sys.maxsize):
+                    self._write_apart(asked, sampling, joining)
 
-    def _joinable_head(self, request: GenerateRequest) -> PromptHead | None:
-        """The head of a request about a prefix whose rows can be written together with those of others."""
-        if not isinstance(request.visual, Prefix):
-            return None
-        head = self._shared(request.visual, request.system)
-        return head if self._runner.can_join(head) else None
+    def _write_joined(
+        self, asked: Sequence[Awaited], sampling: Sampling, joining: Joining, slots: int
+    ) -> None:
+        """Write replies; others join while they are written, as far as there is room."""
+        run, takes_arrivals = self._runner, self._runner.takes_arrivals
+        rows: dict[int, tuple[Awaited, int]] = {}
+        numbers = itertools.count()
+        latest: list[tuple[GenerateRequest, PromptHead]] = []
 
-    def _write_joined(self, queue: ReplyQueue, sampling: Sampling) -> None:
-        """Write replies about prefixes; others join while they are written, as far as there is room."""
-        run, slots = self._runner, self._slots(sampling)
-        rows: list[QueuedReply] = []
-        tokens_in: list[int] = []  # of each row's prompt
-
-        def begin(room: int) -> Arrivals | None:
-            chosen = queue.next_joinable(room)
-            if not chosen:
+        def begin(asked: Sequence[Awaited]) -> Arrivals | None:
+            begun: list[tuple[Awaited, PromptHead, EncodedPrompt]] = []
+            for one in asked:
+                try:
+                    begun.append((one, *self._parts(one.request, latest)))
+                except Exception as error:
+                    if is_machines(error):
+                        raise
+                    one.failed(error)
+            if not begun:
                 return None
-            # By length, so that little of a batch is padding.
-            tails = {one.number: self._tail(one.request, one_token=False) for one in chosen}
-            chosen.sort(key=lambda one: len(tails[one.number].ids))
-            heads = [one.head for one in chosen if one.head is not None]
-            ordered = [tails[one.number] for one in chosen]
-            for one, head, tail in zip(chosen, heads, ordered, strict=True):
-                rows.append(one)
-                tokens_in.append(head.length + len(tail.ids))
-            return run.start_after(heads, ordered), [_draws(one, sampling) for one in chosen]
+            for one, head, tail in begun:
+                rows[next(numbers)] = one, head.length + len(tail.ids)
+            state = run.start_after([head for _, head, _ in begun], [tail for *_, tail in begun])
+            return state, [_draws(one, sampling) for one, *_ in begun]
 
         def between(is_open: int) -> Arrivals | None:
+            joining.pause()
+            # Several at once, of many slots: their prompts take a pass, which is longer than a step.
             room = slots - is_open
-            queue.let_join(room)
-            return begin(room) if run.takes_arrivals and room > 0 else None
+            return begin(joining.take(room)) if takes_arrivals and room >= max(1, slots // 8) else None
+
+        if (begun := begin(asked)) is not None:
+            self._generate(*begun, rows, sampling, between)
+
+    def _parts(
+        self, request: GenerateRequest, latest: list[tuple[GenerateRequest, PromptHead]]
+    ) -> tuple[PromptHead, EncodedPrompt]:
+        """The head of a prompt, after its pass, and its tail. `latest` keeps the head of the latest frames,
+        which others may follow."""
+        visual = request.visual
+        if visual is None:
+            (whole,) = self._full_prompts([request], one_token=False)
+            head = replace(whole, ids=whole.ids[:-1], types=whole.types[:-1])
+            return self._runner.share(head), EncodedPrompt(whole.ids[-1:], whole.types[-1:])
+        tail = self._tail(request, one_token=False)
+        if isinstance(visual, Prefix):
+            return self._shared(visual, request.system), tail
+        if not latest or latest[0][0].visual is not visual or latest[0][0].system != request.system:
+            latest[:] = [(request, self._shared(visual, request.system))]
+        return latest[0][1], tail
+
+    def _write_apart(self, asked: Sequence[Awaited], sampling: Sampling, joining: Joining) -> None:
+        """Write replies to requests that no others join, in batches of those with the same visual."""
+
+        def rows(
+            numbers: Sequence[int], heads: Sequence[PromptHead], parts: Sequence[EncodedPrompt]
+        ) -> list[None]:
+            run = self._runner
+            state = run.start_after(heads, parts) if heads else run.start(parts)
+            before = heads[0].length if heads else 0
+            batch = {
+                row: (asked[number], before + len(part.ids))
+                for row, (number, part) in enumerate(zip(numbers, parts, strict=True))
+            }
+            draws = [_draws(one, sampling) for one, _ in batch.values()]
+            self._generate(state, draws, batch, sampling, lambda is_open: joining.pause())
+            return [None] * len(numbers)
+
+        self._serve([one.request for one in asked], rows, one_token=False, even=self._runner.is_recurrent)
+
+    def _generate(
+        self,
+        state: DecodingState,
+        draws: Sequence[tuple[int | None, int]],
+        rows: dict[int, tuple[Awaited, int]],
+        sampling: Sampling,
+        between: Callable[[int], Arrivals | None],
+    ) -> None:
+        """Write a batch. `rows`: those that continue, and the tokens of their prompts."""
 
         def on_reply(row: int, reply: SampledReply) -> None:
-            self._hand_over(queue, rows[row], reply, tokens_in[row])
+            one, tokens_in = rows.pop(row)
+            one.done(self._generation(reply, tokens_in, is_begun=bool(one.request.prefill)))
 
-        begun = begin(slots)
-        assert begun is not None
-        state, draws = begun
-        run.generate(
+        def cancelled() -> list[int]:
+            gone = [row for row, (one, _) in rows.items() if one.is_cancelled()]
+            for row in gone:
+                del rows[row]
+            return gone
+
+        self._runner.generate(
             state,
             sampling,
             draws,
             banned=self._banned,
             on_reply=on_reply,
             between=between,
-            cancelled=lambda: queue.cancelled_rows(rows),
+            cancelled=cancelled,
         )
-
-    def _write_apart(self, queue: ReplyQueue, sampling: Sampling) -> None:
-        """Write replies to requests that no others join, in batches of those with the same visual."""
-        queued = queue.take_apart()
-
-        def rows(
-            numbers: Sequence[int], heads: Sequence[PromptHead], parts: Sequence[EncodedPrompt]
-        ) -> list[None]:
-            batch = [queued[number] for number in numbers]
-            if len(queue.cancelled_rows(batch)) == len(batch):
-                return [None] * len(numbers)
-            run = self._runner
-            state = run.start_after(heads, parts) if heads else run.start(parts)
-            before = [head.length for head in heads] if heads else [0] * len(parts)
-            lengths = [length + len(part.ids) for part, length in zip(parts, before, strict=True)]
-
-            def on_reply(row: int, reply: SampledReply) -> None:
-                self._hand_over(queue, batch[row], reply, lengths[row])
-
-            def between(is_open: int) -> None:
-                queue.let_join(0)
-
-            draws = [_draws(one, sampling) for one in batch]
-            run.generate(
-                state,
-                sampling,
-                draws,
-                banned=self._banned,
-                on_reply=on_reply,
-                between=between,
-                cancelled=lambda: queue.cancelled_rows(batch),
-            )
-            return [None] * len(numbers)
-
-        self._serve([one.request for one in queued], rows, one_token=False, even=self._runner.is_recurrent)
-
-    def _hand_over(self, queue: ReplyQueue, one: QueuedReply, reply: SampledReply, tokens_in: int) -> None:
-        generation = self._generation(reply, tokens_in, is_begun=bool(one.request.prefill))
-        queue.joining.done(one.number, generation)
 
     def _slots(self, sampling: Sampling) -> int:
         """How many replies are written at the same time: `batch_size`, and on a GPU as many more as half of
-        its free memory has room for."""
+        its free memory has room for. What is kept for replies counts as free."""
         if self.device.type != "cuda":
             return self._batch
-        fits = rows_that_fit(self._free() // 2, self._runner.token_bytes, sampling.max_new_tokens)
+        free = free_bytes(self.device) + self._runner.kept_bytes
+        fits = rows_that_fit(free // 2, self._runner.token_bytes, sampling.max_new_tokens)
         return max(self._batch, min(fits, _MOST_REPLIES))
 
     def _free(self) -> int:
-        """Bytes of the GPU's memory that are free, what PyTorch keeps for itself included; 0 on a CPU."""
-        if self.device.type != "cuda":
-            return 0
-        kept = torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
-        return int(torch.cuda.mem_get_info(self.device)[0]) + kept
+        """Bytes of the GPU's memory that are free; 0 on a CPU."""
+        return free_bytes(self.device) if self.device.type == "cuda" else 0
 
     def _generation(self, written: SampledReply, tokens_in: int, *, is_begun: bool = False) -> Generation:
         """`is_begun`: the prompt has the start of the reply, which is not a thought."""
@@ -402,7 +427,7 @@ class QwenBackbone(Backbone):
                     heads.update(dict.fromkeys(numbers, shared))
                     parts.update((n, self._tail(requests[n], one_token=one_token)) for n in numbers)
                     # A prefix is in memory in any case; the others' heads are freed one after another.
-                    if one_token and isinstance(visual, Prefix) and self._runner.can_join(shared):
+                    if one_token and isinstance(visual, Prefix) and self._runner.can_join:
                         joined.extend(numbers)
                     else:
                         serve(numbers)
@@ -511,6 +536,8 @@ class QwenBackbone(Backbone):
             layers.enable_adapter_layers()
         else:
             layers.disable_adapter_layers()
+        if self._copy is not None:
+            self._copy.use(enabled)
         self._adapter_on = enabled
 
     @contextlib.contextmanager
@@ -535,7 +562,7 @@ class QwenBackbone(Backbone):
         """Release the model; prefixes keep their memory until they are closed."""
         with self._lock:
             self._run = None
-            self._adapter = None
+            self._adapter = self._copy = None
             self._features.clear()
             # PyTorch keeps freed memory for itself, and another model may be loaded next.
             if torch.cuda.is_available():

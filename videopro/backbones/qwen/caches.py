@@ -76,7 +76,7 @@ def _append(
 # ---- rows that share a prompt ------------------------------------------------------------------------------
 
 _NAME = "videopro_shared_prompts"
-_REPLACEABLE = ("sdpa", "eager")
+REPLACEABLE = ("sdpa", "eager")
 """Attention implementations that this one can replace: those that take a mask for every row."""
 
 _cache: ContextVar[SharedCache | None] = ContextVar("shared prompts", default=None)
@@ -182,7 +182,7 @@ def can_share(model: PreTrainedModel, cache: Cache) -> bool:
     """Whether the rows of a cache can share their prompts with this model."""
     config = model.config.get_text_config()
     plain = all(type(layer) is DynamicLayer or type(layer) is GrowingLayer for layer in cache.layers)
-    return plain and config._attn_implementation in _REPLACEABLE
+    return plain and config._attn_implementation in REPLACEABLE
 
 
 @contextmanager
@@ -316,6 +316,11 @@ class KeyValueStore:
         self._tensors: dict[tuple[str, int], torch.Tensor] = {}
         self.grown = 0
         """How often a tensor was replaced by a larger one; steps captured before refer to the former."""
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that it has taken."""
+        return sum(tensor.nbytes for tensor in self._tensors.values())
 
     def take(self, name: str, layer: int, shape: Sequence[int], like: torch.Tensor) -> torch.Tensor:
         """A tensor of this shape, with whatever it held before."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+import psutil
 import torch
 from peft.tuners.lora.layer import Linear as LoraLinear
 from peft.tuners.tuners_utils import BaseTunerLayer
@@ -142,18 +143,32 @@ class _Fused:
             return rms_norm(hidden_states, size, self._weight, self._epsilon)
 
 
+_SHARE_OF_FREE = 4
+"""A merged copy may take this part of the free memory: replies, and in training an update, need the rest."""
+
+
 class MergedCopy:
-    """The sum of the weights of `model`'s adapted linear layers and of their active adapters, to sample from
-    while the adapter is trained.
+    """The sum of the weights of `model`'s adapted linear layers and of their active adapters, to write
+    replies with.
 
     A LoRA layer adds six operations to each linear layer, which cost a step of one token more than the step
     itself. The base's weights do not change: others answer with them, and merging and unmerging in
-    place would not give them back to the bit. The copy takes as much memory as the adapted layers.
+    place would not give them back to the bit. The copy takes as much memory as the adapted layers. In 16 bits
+    the sums are rounded to the model's type, where the layers of an adapter compute in float32.
     """
 
     def __init__(self, model: torch.nn.Module) -> None:
         self._layers: list[Any] = [module for module in model.modules() if isinstance(module, LoraLinear)]
         self._copies: list[MergedWeight] = []
+
+    @classmethod
+    def where_it_fits(cls, model: torch.nn.Module) -> MergedCopy | None:
+        """A copy of what computes as the adapter does (`can_copy`), on one device with memory for it."""
+        copy = cls(model)
+        devices = {_weight(layer).device for layer in copy._layers}
+        if not can_copy(model) or len(devices) > 1:
+            return None
+        return copy if copy.nbytes <= free_bytes(*devices) // _SHARE_OF_FREE else None
 
     @property
     def nbytes(self) -> int:
@@ -178,18 +193,32 @@ class MergedCopy:
                         total = total + _float_delta(layer, name)
                 copy.weight.copy_(total)
 
-    @contextmanager
-    def in_use(self) -> Iterator[None]:
-        """Within, the adapted layers compute with the copy of the last update, without gradients."""
+    def use(self, enabled: bool) -> None:
+        """Let the adapted layers compute with the copy of the last update, without gradients, or not."""
         assert self._copies, "update the copy first"
         for layer, copy in zip(self._layers, self._copies, strict=True):
             # Shadows the method of the class; nothing else of the layer changes.
-            layer.__dict__["forward"] = copy
+            if enabled:
+                layer.__dict__["forward"] = copy
+            else:
+                layer.__dict__.pop("forward", None)
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Within, the copy is used."""
+        self.use(True)
         try:
             yield
         finally:
-            for layer in self._layers:
-                del layer.__dict__["forward"]
+            self.use(False)
+
+
+def free_bytes(device: torch.device) -> int:
+    """Memory that more tensors can take: on a GPU, what this process has reserved and does not use too."""
+    if device.type != "cuda":
+        return int(psutil.virtual_memory().available)
+    reserved = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return torch.cuda.mem_get_info(device)[0] + reserved
 
 
 def can_copy(model: torch.nn.Module) -> bool:

@@ -1,4 +1,4 @@
-"""Replies while they are written: how their tokens are drawn, when each ends, and which requests wait.
+"""Replies while they are written: how their tokens are drawn, and when each ends.
 
 Each row of a batch draws with its own random numbers. The numbers are drawn before a reply begins, from a
 generator that only the reply's seed decides; a token is then the inverse of the cumulative distribution at
@@ -8,8 +8,10 @@ its number. One batch of kernels serves all rows, and none of them waits for the
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -19,8 +21,7 @@ from transformers.generation.logits_process import (
     TopPLogitsWarper,
 )
 
-from videopro.backbones.base import GenerateRequest, Generation, Joining, Sampling
-from videopro.backbones.qwen.caches import PromptHead
+from videopro.backbones.base import Awaited, GenerateRequest, Generation, Joining, Sampling
 from videopro.errors import BackboneError, check_cancelled
 
 _AT_ONCE = 256
@@ -130,50 +131,46 @@ class Replies:
         on_reply: OnReply,
         cancelled: Callable[[], Collection[int]] = tuple,
     ) -> None:
-        self.written = [SampledReply([], []) for _ in range(count)]
+        self.written: dict[int, SampledReply] = {}
+        """Those that continue, by their numbers."""
+        self.count = 0
+        """All, those that have ended included."""
         self._ends = ends
         self._limit = limit
         self._on_reply = on_reply
         self._cancelled = cancelled
-        self._given_up: frozenset[int] = frozenset()
+        self.extend(count)
 
     def left(self, number: int) -> int:
         """The most tokens that a reply may still get."""
         return self._limit - len(self.written[number].ids)
 
-    @property
-    def count(self) -> int:
-        """All replies, those that have ended included."""
-        return len(self.written)
-
     def extend(self, count: int) -> range:
-        """Make room for more replies; returns their numbers."""
-        self.written += [SampledReply([], []) for _ in range(count)]
-        return range(self.count - count, self.count)
+        """Begin more replies; returns their numbers."""
+        added = range(self.count, self.count + count)
+        self.written |= {number: SampledReply([], []) for number in added}
+        self.count += count
+        return added
 
     def is_open(self, number: int) -> bool:
         """Whether a reply continues."""
-        reply = self.written[number]
-        return not reply.ended and len(reply.ids) < self._limit and number not in self._given_up
+        return number in self.written
 
     def give_up(self) -> None:
         """End cancelled replies where they are."""
-        self._given_up = frozenset(self._cancelled())
+        for number in self._cancelled():
+            self.written.pop(number, None)
 
     def add(
         self, numbers: Sequence[int], tokens: Sequence[Sequence[int]], logprobs: Sequence[Sequence[float]]
     ) -> None:
         """Add tokens to the replies of these numbers, (replies, tokens); those after its end do not count.
         Raises NonFiniteLogits."""
-        parts = list(zip(numbers, tokens, logprobs, strict=True))
-        non_finite = [
-            number for number, ids, scores in parts if self.is_open(number) and self._has_nan(ids, scores)
-        ]
-        if non_finite:
+        parts = [part for part in zip(numbers, tokens, logprobs, strict=True) if self.is_open(part[0])]
+        if non_finite := [number for number, ids, scores in parts if self._has_nan(ids, scores)]:
             raise NonFiniteLogits(non_finite)
         for number, ids, scores in parts:
-            if self.is_open(number):
-                self._extend(number, ids, scores)
+            self._extend(number, ids, scores)
 
     def _has_nan(self, ids: Sequence[int], scores: Sequence[float]) -> bool:
         """Whether a NaN comes before the reply's end."""
@@ -188,102 +185,34 @@ class Replies:
         reply = self.written[number]
         for token, score in zip(ids, scores, strict=True):
             if token in self._ends:
-                self.written[number] = replace(reply, end=(token, score))
+                reply = replace(reply, end=(token, score))
                 break
             reply.ids.append(token)
             reply.logprobs.append(score)
             if len(reply.ids) == self._limit:
                 break
-        if not self.is_open(number):
-            self._on_reply(number, self.written[number])
-
-
-# ---- what waits -------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class QueuedReply:
-    """A request, its number among all, and the head of its prompt if it can be written with other heads."""
-
-    number: int
-    request: GenerateRequest
-    head: PromptHead | None
-
-
-class ReplyQueue:
-    """Requests that wait. `head_of`: the head of a request that can join others, else None."""
-
-    def __init__(self, joining: Joining, head_of: Callable[[GenerateRequest], PromptHead | None]) -> None:
-        self.joining = joining
-        self.apart: list[QueuedReply] = []
-        """Those that are written in separate batches."""
-        self._joinable: list[QueuedReply] = []
-        self._head_of = head_of
-        self._added = 0
-
-    def __bool__(self) -> bool:
-        return bool(self.apart or self._joinable)
-
-    @property
-    def joinable(self) -> int:
-        """Requests that can join a batch while it is written."""
-        return len(self._joinable)
-
-    def add(self, requests: Sequence[GenerateRequest]) -> None:
-        """Append requests. Raises BackboneError for a prefix that cannot be used."""
-        queued = [
-            QueuedReply(number, request, self._head_of(request))
-            for number, request in enumerate(requests, start=self._added)
-        ]
-        self._added += len(queued)
-        for one in queued:
-            (self.apart if one.head is None else self._joinable).append(one)
-
-    def let_join(self, room: int) -> None:
-        """Serve what takes a single pass, and append what may join, at most `room` requests; leave out what
-        was cancelled meanwhile."""
-        self.joining.pause()
-        self.leave_out()
-        if room > self.joinable:
-            self.add(self.joining.take(room - self.joinable))
-
-    def leave_out(self) -> None:
-        """Remove cancelled requests."""
-        if cancelled := frozenset(self.joining.cancelled()):
-            self._joinable = [one for one in self._joinable if one.number not in cancelled]
-            self.apart = [one for one in self.apart if one.number not in cancelled]
-
-    def cancelled_rows(self, rows: Sequence[QueuedReply]) -> list[int]:
-        """The rows of a batch whose requests were cancelled."""
-        cancelled = frozenset(self.joining.cancelled())
-        return [row for row, one in enumerate(rows) if one.number in cancelled] if cancelled else []
-
-    def next_joinable(self, room: int) -> list[QueuedReply]:
-        """Remove and return the first requests that can join a batch, at most `room`."""
-        chosen, self._joinable = self._joinable[:room], self._joinable[room:]
-        return chosen
-
-    def take_apart(self) -> list[QueuedReply]:
-        """Remove and return all requests that are written in separate batches."""
-        chosen, self.apart = self.apart, []
-        return chosen
+        else:
+            return
+        del self.written[number]
+        self._on_reply(number, reply)
 
 
 class Collected(Joining):
-    """Collects the replies of a call that no request joins."""
+    """Collects the replies to the requests of a call that no others join."""
 
-    def __init__(self) -> None:
+    def __init__(self, requests: Sequence[GenerateRequest]) -> None:
         self.replies: dict[int, Generation] = {}
+        self._left = deque(
+            Awaited(request, number, partial(self.replies.__setitem__, number), self._raise)
+            for number, request in enumerate(requests)
+        )
 
     def pause(self) -> None:
+        # All or none are cancelled: the call is one thread's.
         check_cancelled()
 
-    def take(self, room: int) -> Sequence[GenerateRequest]:
-        return ()
+    def take(self, room: int) -> list[Awaited]:
+        return [self._left.popleft() for _ in range(min(room, len(self._left)))]
 
-    def cancelled(self) -> Sequence[int]:
-        # All or none: the call is one thread's, which `pause` ends.
-        return ()
-
-    def done(self, number: int, reply: Generation) -> None:
-        self.replies[number] = reply
+    def _raise(self, error: Exception) -> None:
+        raise error

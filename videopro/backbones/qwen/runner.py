@@ -16,6 +16,7 @@ from transformers import Cache, PreTrainedModel
 
 from videopro.backbones.base import Sampling
 from videopro.backbones.qwen.caches import (
+    REPLACEABLE,
     PromptHead,
     SharedCache,
     attending,
@@ -55,9 +56,12 @@ class QwenRunner:
         # transformers 5.24 calls the cache so; the former name is deprecated there and unknown later.
         has_new_name = "cache" in inspect.signature(type(model).forward).parameters
         self._cache = "cache" if has_new_name else "past_key_values"
-        layers = model.config.get_text_config().to_dict().get("layer_types") or ()
-        self.is_recurrent = any(layer not in ("full_attention", "sliding_attention") for layer in layers)
+        config = model.config.get_text_config()
+        layers = set(config.to_dict().get("layer_types") or ())
+        self.is_recurrent = bool(layers - {"full_attention", "sliding_attention"})
         """Whether some layers carry a recurrent state, which padding between tokens would change."""
+        self.can_join = layers <= {"full_attention"} and config._attn_implementation in REPLACEABLE
+        """Whether replies after different heads can be written together."""
         self._static: StaticWriter | None = None
 
     @property
@@ -70,7 +74,12 @@ class QwenRunner:
     @property
     def takes_arrivals(self) -> bool:
         """Whether rows can be added to a batch while it is written."""
-        return not self.is_recurrent and is_on_one_device(self.model)
+        return self.can_join and is_on_one_device(self.model)
+
+    @property
+    def kept_bytes(self) -> int:
+        """Memory that is kept for the next replies and theirs to use."""
+        return 0 if self._static is None else self._static.kept_bytes
 
     @property
     def token_bytes(self) -> int:
@@ -151,10 +160,6 @@ class QwenRunner:
         else:
             cache.reorder_cache(index)  # type: ignore[arg-type]
         return DecodingState(cache, state.mask[index], state.deltas[index], state.logits[index])
-
-    def can_join(self, head: PromptHead) -> bool:
-        """Whether the rows of a batch may begin with this head and with others."""
-        return not self.is_recurrent and can_share(self.model, head.cache)
 
     def start_after(self, heads: Sequence[PromptHead], tails: Sequence[EncodedPrompt]) -> DecodingState:
         """Run tails, each after its head, to generate replies to them. All heads must be the same one, unless
@@ -254,10 +259,10 @@ class QwenRunner:
         seeds: Sequence[tuple[int | None, int]],
         *,
         banned: Sequence[int],
-        on_reply: Callable[[int, SampledReply], None] = lambda row, reply: None,
+        on_reply: Callable[[int, SampledReply], None],
         between: Callable[[int], Arrivals | None] = lambda is_open: None,
         cancelled: Callable[[], Collection[int]] = tuple,
-    ) -> list[SampledReply]:
+    ) -> None:
         """Generate a reply for each row of `state`.
 
         `seeds` has a seed and a number for each row, which together seed its sampling; `banned` are token ids
@@ -293,7 +298,6 @@ class QwenRunner:
                 self._writer().write(start, replies, sampler, key, limit, arrived)
         else:
             self._write_by_passes(state, tokens, numbers, replies, sampler, between)
-        return replies.written
 
     def _write_by_passes(
         self,

@@ -11,12 +11,11 @@ from __future__ import annotations
 import contextlib
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.nn.functional import pad
 from transformers import PreTrainedModel
 
 from videopro.backbones.qwen.caches import (
@@ -142,55 +141,16 @@ class RowsSoFar:
         """The tokens of a row after its prompt, padding included."""
         return self.continuations[0][0].shape[2]
 
-    def followed_by(self, more: RowsSoFar) -> RowsSoFar:
-        """These rows and `more` after them. All are padded on the left to one length."""
-        before = max(self.prompt_tokens, more.prompt_tokens)
-        after = max(self.own_tokens, more.own_tokens)
-        numbers_of_added, added = self._number_prompts(more)
-        prompts = [
-            _stacked(one, (other[0][added], other[1][added]), before)
-            for one, other in zip(self.prompts, more.prompts, strict=True)
-        ]
-        continuations = [
-            _stacked(one, other, after)
-            for one, other in zip(self.continuations, more.continuations, strict=True)
-        ]
-        masks = [
-            torch.cat(
-                [
-                    _left(rows.mask[:, : rows.prompt_tokens], before),
-                    _left(rows.mask[:, rows.prompt_tokens :], after),
-                ],
-                dim=1,
-            )
-            for rows in (self, more)
-        ]
-        numbers = max(self.uniforms.shape[1], more.uniforms.shape[1])
-        uniforms = [pad(rows.uniforms, (0, numbers - rows.uniforms.shape[1])) for rows in (self, more)]
-        return RowsSoFar(
-            prompts,
-            continuations,
-            [*self.of, *(numbers_of_added[prompt] for prompt in more.of)],
-            torch.cat(masks),
-            torch.cat([self.positions, more.positions], dim=1),
-            torch.cat([self.tokens, more.tokens]),
-            torch.cat(uniforms),
-            torch.cat([self.written, more.written]),
-            [*self.heads, *(more.heads[prompt] for prompt in added)],
-        )
-
-    def _number_prompts(self, more: RowsSoFar) -> tuple[list[int], list[int]]:
-        """The number of each prompt of `more` among all, and which of them are added."""
-        number_of = {id(head): number for number, head in enumerate(self.heads)}
-        numbers: list[int] = []
-        added: list[int] = []
-        for index, head in enumerate(more.heads):
-            if id(head) in number_of:
-                numbers.append(number_of[id(head)])
-            else:
-                numbers.append(len(self.heads) + len(added))
-                added.append(index)
-        return numbers, added
+    def leave_out_padding(self, rows: Sequence[int]) -> None:
+        """Leave out the first tokens of prompts and of continuations that none of these rows sees: they are
+        of rows that have ended."""
+        parts = [self.prompt_tokens, self.own_tokens]
+        seen = self.mask[rows].any(0).int().split(parts)
+        firsts = [int(part.argmax()) if len(part) else 0 for part in seen]
+        masks = zip(self.mask.split(parts, dim=1), firsts, strict=True)
+        self.mask = torch.cat([mask[:, first:] for mask, first in masks], dim=1)
+        for layers, first in zip((self.prompts, self.continuations), firsts, strict=True):
+            layers[:] = [(keys[:, :, first:], values[:, :, first:]) for keys, values in layers]
 
 
 class StaticBatch:
@@ -237,8 +197,8 @@ class StaticBatch:
         self.logprobs = zeros(rows, STEP_WINDOW, dtype=torch.float32)
         """The same of their log-probabilities."""
         self._of: list[int] = []
-        self.slots: list[int] = []
-        """The slot of each row that it was loaded with."""
+        self.slots: dict[int, int] = {}
+        """The slot of each row that continues, by the number of its reply."""
         self._heads: list[object] = []
         self._used = 0
         self.steps = 0
@@ -248,70 +208,119 @@ class StaticBatch:
 
     # Beginning
 
-    def load(self, start: RowsSoFar, rows: Sequence[int]) -> None:
-        """Begin with these rows of `start`, whose keys and values are given up. Rows of the layout beyond
-        them repeat the first and mean nothing."""
-        layout, device = self.layout, self._tokens.device
-        before, own = start.prompt_tokens, start.own_tokens
-        prompts = sorted({start.of[row] for row in rows})
-        of = [prompts.index(start.of[row]) for row in rows]
-        self._heads = [start.heads[prompt] for prompt in prompts]
-        self.slots = _grouped(of, layout.width) if layout.regular else list(range(len(rows)))
-        padded, self._of = [rows[0]] * layout.rows, [of[0]] * layout.rows
-        for slot, row, prompt in zip(self.slots, rows, of, strict=True):
-            padded[slot], self._of[slot] = row, prompt
-        chosen = torch.tensor(padded, device=device)
-        if not layout.regular:
-            # Made on the CPU, where no kernel is waited for.
-            assigned = PromptRows(torch.tensor(of), layout.prompts, layout.width)
-            self._slots.copy_(assigned.slots)
-            self._indices[: len(rows)].copy_(assigned.indices)
-            self._indices[len(rows) :].zero_()
-        self._load_layers(start, torch.tensor(prompts, device=device), chosen)
-        visible = start.mask[chosen]
-        self._visible.zero_()
-        end = layout.prompt_tokens + own
-        self._visible[:, 0, 0, layout.prompt_tokens - before : end] = visible
-        self._positions.copy_(start.positions[:, chosen])
-        self._tokens.copy_(start.tokens[chosen][:, None])
-        self._uniforms.zero_()
-        self._uniforms[:, : start.uniforms.shape[1]] = start.uniforms[chosen]
-        self._written.copy_(start.written[chosen][:, None])
-        self._used, self.steps = own, 0
-        self._index.fill_(self._used)
+    def clear(self, own_tokens: int) -> None:
+        """Begin anew, without rows. Those that are admitted before the first step may have so many tokens of
+        their own. Slots without a row compute what means nothing."""
+        layout = self.layout
+        self.rest()
+        self.slots, self._of = {}, [0] * layout.rows
+        self._heads = [object() for _ in range(layout.prompts)]
+        for tensor in (self._visible, self._positions, self._tokens, self._uniforms, self._written):
+            tensor.zero_()
+        self._used, self.steps = own_tokens, 0
+        self._index.fill_(own_tokens)
         self._column.zero_()
 
-    def _load_layers(self, start: RowsSoFar, prompts: torch.Tensor, chosen: torch.Tensor) -> None:
-        layout, store = self.layout, self._store
-        rows = PromptRows.placed(self._slots, self._indices, regular=layout.regular)
+    def admit(self, more: RowsSoFar, numbered: Mapping[int, int]) -> bool:
+        """Write these rows of `more` into free slots, by the numbers of their replies; its keys and values
+        are given up. Returns whether there is room for all; else nothing changes."""
+        end, used = self.layout.prompt_tokens, self._used
+        before, own = more.prompt_tokens, more.own_tokens
+        if before > end or own > used or (places := self._places(more, numbered)) is None:
+            return False
+        new, free = places
+        rows, slots, sources, targets = (
+            torch.tensor(list(indices), dtype=torch.long, device=self._tokens.device)
+            for indices in (numbered.values(), free, new, new.values())
+        )
         layers = []
-        for number in range(len(start.prompts)):
+        for number in range(len(more.prompts)):
             # Copies, since they may lie where the new ones will. What they were taken from is given up: both
             # together may not fit.
-            begun = [tensor[prompts] for tensor in start.prompts.pop(0)]
-            continued = [tensor[chosen] for tensor in start.continuations.pop(0)]
-            heads, size = begun[0].shape[1], begun[0].shape[3]
-            shapes = {
-                "prompt": (layout.prompts, heads, layout.prompt_tokens, size),
-                "own": (layout.rows, heads, layout.room, size),
-            }
-            placed: dict[str, list[torch.Tensor]] = {}
-            for kind, sources in (("prompt", begun), ("own", continued)):
-                for name, source in zip(("keys", "values"), sources, strict=True):
-                    target = store.take(f"{kind} {name}", number, shapes[kind], source)
-                    # What padding holds is masked, but a NaN in it would still spread.
-                    target.zero_()
-                    if kind == "prompt":
-                        target[: len(source), :, layout.prompt_tokens - source.shape[2] :] = source
-                    else:
-                        target[:, :, : source.shape[2]] = source
-                    placed.setdefault(kind, []).append(target)
-            (prompt_keys, prompt_values), (keys, values) = placed["prompt"], placed["own"]
-            layers.append(StaticLayer((prompt_keys, prompt_values), (keys, values), rows, self._index))
-        if self._addresses != store.grown:
+            prompts = [tensor[sources] for tensor in more.prompts.pop(0)]
+            continuations = [tensor[rows] for tensor in more.continuations.pop(0)]
+            layer = self._layer(number, prompts[0], continuations[0])
+            for target, source in zip((layer.prompt_keys, layer.prompt_values), prompts, strict=True):
+                target[targets, :, end - before :] = source
+            for target, source in zip((layer.keys, layer.values), continuations, strict=True):
+                target[slots, :, used - own : used] = source
+            layers.append(layer)
+        if self._cache is None:
+            self._cache = StaticCache(layers)
+        self._visible[slots] = False
+        self._visible[slots, 0, 0, end - before : end] = more.mask[rows, :before]
+        self._visible[slots, 0, 0, end + used - own : end + used] = more.mask[rows, before:]
+        self._positions[:, slots] = more.positions[:, rows]
+        self._tokens[slots, 0] = more.tokens[rows]
+        self._uniforms[slots, : more.uniforms.shape[1]] = more.uniforms[rows]
+        self._written[slots, 0] = more.written[rows]
+        self.slots |= zip(numbered, free, strict=True)
+        self._assign()
+        return True
+
+    def _places(
+        self, more: RowsSoFar, numbered: Mapping[int, int]
+    ) -> tuple[dict[int, int], list[int]] | None:
+        """Where there is room: a place for each prompt that is not here yet, and a slot for each row."""
+        layout = self.layout
+        of = {slot: self._of[slot] for slot in self.slots.values()}
+        heads = {id(self._heads[place]): place for place in of.values()}
+        new: dict[int, int] = {}
+        slots: list[int] = []
+        for row in numbered.values():
+            prompt = more.of[row]
+            head = more.heads[prompt]
+            if id(head) not in heads:
+                free = set(range(layout.prompts)).difference(heads.values())
+                if not free:
+                    return None
+                new[prompt] = heads[id(head)] = min(free)
+            place = heads[id(head)]
+            first, count = (place * layout.width, layout.width) if layout.regular else (0, layout.rows)
+            empty = [slot for slot in range(first, first + count) if slot not in of]
+            if not empty or list(of.values()).count(place) == layout.width:
+                return None
+            of[empty[0]] = place
+            slots.append(empty[0])
+        for prompt, place in new.items():
+            self._heads[place] = more.heads[prompt]
+        self._of = [of.get(slot, 0) for slot in range(layout.rows)]
+        return new, slots
+
+    def _assign(self) -> None:
+        """Let each row that continues attend to its prompt."""
+        layout = self.layout
+        if layout.regular:
+            return
+        by_prompt = [[0] * layout.width for _ in range(layout.prompts)]
+        indices, seen = [0] * layout.rows, [0] * layout.prompts
+        for slot in self.slots.values():
+            place = self._of[slot]
+            by_prompt[place][seen[place]] = slot
+            indices[slot] = place * layout.width + seen[place]
+            seen[place] += 1
+        self._slots.copy_(torch.tensor(by_prompt))
+        self._indices.copy_(torch.tensor(indices))
+
+    def _layer(self, number: int, prompt: torch.Tensor, own: torch.Tensor) -> Any:
+        """A layer, with room for keys and values like these if it has none yet."""
+        if self._cache is not None:
+            return self._cache.layers[number]
+        layout = self.layout
+
+        def room(kind: str, like: torch.Tensor, rows: int, tokens: int) -> KeysValues:
+            shape = (rows, like.shape[1], tokens, like.shape[3])
+            # What padding holds is masked, but a NaN in it would still spread.
+            keys = self._store.take(f"{kind} keys", number, shape, like).zero_()
+            return keys, self._store.take(f"{kind} values", number, shape, like).zero_()
+
+        prompts = room("prompt", prompt, layout.prompts, layout.prompt_tokens)
+        continuations = room("own", own, layout.rows, layout.room)
+        if self._addresses != self._store.grown:
             # A captured step would write where nothing is any more.
-            self._graph, self._warmed, self._addresses = None, 0, store.grown
-        self._cache = StaticCache(layers)
+            self._graph, self._warmed, self._addresses = None, 0, self._store.grown
+        rows_of = PromptRows.placed(self._slots, self._indices, regular=layout.regular)
+        return StaticLayer(prompts, continuations, rows_of, self._index)
 
     def rest(self) -> None:
         """Give up the keys and values until it is loaded again: the store may have others by then, and these
@@ -325,9 +334,10 @@ class StaticBatch:
         """Steps for which there is room."""
         return self.layout.room - self._used
 
-    def prompt_of(self, slot: int) -> int:
-        """The prompt of the row in a slot."""
-        return self._of[slot]
+    @property
+    def prompts(self) -> list[int]:
+        """The prompt of each row that continues."""
+        return [self._of[slot] for slot in self.slots.values()]
 
     def step(self) -> None:
         """Read the next token of each row, and choose the one after it."""
@@ -373,44 +383,27 @@ class StaticBatch:
 
     # Between steps
 
+    def keep(self, is_open: Callable[[int], bool]) -> None:
+        """Leave out the rows of replies that have ended; others may take their slots."""
+        self.slots = {number: slot for number, slot in self.slots.items() if is_open(number)}
+        used = set(self.prompts)
+        # What a prompt was made from has its keys and values once more.
+        self._heads = [head if place in used else object() for place, head in enumerate(self._heads)]
+
     def so_far(self) -> RowsSoFar:
         """What another layout begins with, its rows in their `slots`; valid until it is loaded."""
         assert self._cache is not None
         layout, used = self.layout, self._used
         layers: Sequence[Any] = self._cache.layers
-        count = len(self._heads)
         return RowsSoFar(
-            prompts=[(layer.prompt_keys[:count], layer.prompt_values[:count]) for layer in layers],
+            prompts=[(layer.prompt_keys, layer.prompt_values) for layer in layers],
             continuations=[(layer.keys[:, :, :used], layer.values[:, :, :used]) for layer in layers],
             of=list(self._of),
             mask=self._visible[:, 0, 0, : layout.prompt_tokens + used],
-            positions=self._positions,
-            tokens=self._tokens[:, 0],
-            uniforms=self._uniforms,
-            written=self._written[:, 0],
+            # Copies: it may be the same batch that begins with them.
+            positions=self._positions.clone(),
+            tokens=self._tokens[:, 0].clone(),
+            uniforms=self._uniforms.clone(),
+            written=self._written[:, 0].clone(),
             heads=list(self._heads),
         )
-
-
-def _grouped(of: Sequence[int], width: int) -> list[int]:
-    """Slots in which the rows of each prompt lie together."""
-    seen: dict[int, int] = {}
-    slots = []
-    for prompt in of:
-        seen[prompt] = seen.get(prompt, -1) + 1
-        slots.append(prompt * width + seen[prompt])
-    return slots
-
-
-def _left(mask: torch.Tensor, length: int) -> torch.Tensor:
-    """(rows, tokens) with false before the tokens, up to `length` of them."""
-    return pad(mask, (length - mask.shape[1], 0))
-
-
-def _stacked(one: KeysValues, other: KeysValues, length: int) -> KeysValues:
-    """Keys and values of both, padded on the left with zeros to `length` tokens."""
-    keys, values = (
-        torch.cat([pad(tensor, (0, 0, length - tensor.shape[2], 0)) for tensor in pair])
-        for pair in zip(one, other, strict=True)
-    )
-    return keys, values

@@ -8,7 +8,7 @@ each token.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -60,18 +60,18 @@ class StaticWriter:
         two steps, with the number of replies that continue, and may return more rows to write with them. The
         model's GPU has to be the current one."""
         at_once = 1 if self._captures is None else _AT_ONCE
-        numbers = [row for row in range(len(start.of)) if replies.is_open(row)]
-        if not numbers:
+        rows = {row: row for row in range(len(start.of)) if replies.is_open(row)}
+        if not rows:
             return
-        batch = self._laid_out(start, numbers, sampler, key, limit)
-        needed = max(map(replies.left, numbers))  # steps of this batch, at most
+        batch = self._laid_out([(start, rows)], replies, sampler, key, limit)
+        last = max(map(replies.left, rows))  # steps of this batch, at most
         unread: _Chunk | None = None
         while True:
             chunk = None
-            if steps := min(at_once, batch.left, needed - batch.steps):
+            if steps := min(at_once, batch.left, last - batch.steps):
                 for _ in range(steps):
                     batch.step()
-                chunk = _Chunk(batch, numbers, steps)
+                chunk = _Chunk(batch, steps)
             if self._captures is None:
                 unread, chunk = chunk, None
             # The host reads what the device wrote before, while the device writes on.
@@ -79,97 +79,101 @@ class StaticWriter:
                 unread.read_into(replies)
             unread = chunk
             replies.give_up()
-            still_open = [number for number in numbers if replies.is_open(number)]
-            more = between(len(still_open))
-            if not still_open and more is None:
+            batch.keep(replies.is_open)
+            more = between(len(batch.slots))
+            numbers = range(replies.count - (len(more.of) if more else 0), replies.count)
+            added = {number: row for row, number in enumerate(numbers) if replies.is_open(number)}
+            if not batch.slots and not added:
                 return
-            going_on = [
-                batch.prompt_of(slot)
-                for slot, number in zip(batch.slots, numbers, strict=True)
-                if replies.is_open(number)
-            ]
-            if more is None and batch.left and not self._is_thin(going_on, batch):
+            if more and added:
+                if batch.left and batch.admit(more, added):
+                    last = max([last, *(batch.steps + replies.left(number) for number in added)])
+                    continue
+            elif batch.left and not self._is_thin(batch):
                 continue
             if unread is not None:
                 unread.read_into(replies)
                 unread = None
-                still_open = [number for number in numbers if replies.is_open(number)]
-            rows = [
-                slot for slot, number in zip(batch.slots, numbers, strict=True) if replies.is_open(number)
-            ]
-            start = batch.so_far()
-            if more is not None:
-                first = len(start.of)
-                added = range(replies.count - len(more.of), replies.count)
-                start = start.followed_by(more)
-                rows += [first + row for row, number in enumerate(added) if replies.is_open(number)]
-                numbers = [*still_open, *filter(replies.is_open, added)]
-            else:
-                numbers = still_open
-            if not numbers:
+                batch.keep(replies.is_open)
+            parts = [(batch.so_far(), batch.slots), *([(more, added)] if more else [])]
+            if not any(rows for _, rows in parts):
                 return
-            batch = self._laid_out(start, rows, sampler, key, limit)
-            needed = max(map(replies.left, numbers))
+            batch = self._laid_out(parts, replies, sampler, key, limit)
+            last = max(map(replies.left, batch.slots))
+
+    @property
+    def kept_bytes(self) -> int:
+        """Memory that is kept for the keys and values of the next replies."""
+        return self._store.nbytes
 
     def release(self) -> None:
         """Free the keys and values, and the captured steps."""
         self._batches.clear()
         self._store.release()
 
-    def _is_thin(self, of: Sequence[int], batch: StaticBatch) -> bool:
-        """Whether so few rows continue that the others are worth dropping, which copies the keys and values.
-        `of`: the prompts of the rows that continue."""
+    def _is_thin(self, batch: StaticBatch) -> bool:
+        """Whether so few rows continue that the others are worth dropping, which copies the keys and values:
+        not for as few as may join again at once."""
+        of, rows = batch.prompts, batch.layout.rows
         if self._captures is not None:
-            return _coarse_rows(of)[0] < batch.layout.rows
-        return len(of) <= batch.layout.rows * 7 // 8
+            return len(of) <= rows * 3 // 8 and _coarse_rows(of)[0] < rows
+        return len(of) <= rows * 3 // 4
 
     def _laid_out(
-        self, start: RowsSoFar, rows: Sequence[int], sampler: TokenSampler, key: Hashable, limit: int
+        self,
+        parts: Sequence[tuple[RowsSoFar, Mapping[int, int]]],
+        replies: Replies,
+        sampler: TokenSampler,
+        key: Hashable,
+        limit: int,
     ) -> StaticBatch:
-        """A batch with these rows of `start`."""
-        layout = self._layout(start, rows, limit)
+        """A batch with these rows, by the numbers of their replies."""
+        parts = [part for part in parts if part[1]]
+        for so_far, rows in parts:
+            so_far.leave_out_padding(list(rows.values()))
+        own = max(so_far.own_tokens for so_far, _ in parts)
+        left = max(replies.left(number) for _, rows in parts for number in rows)
+        layout = self._layout(parts, own, left, limit)
         if self._captures is None:
             # Nothing is captured, so that memory may be as large as it must.
-            store = KeyValueStore()
-            batch = StaticBatch(
-                self._model, layout, store, sampler, cache_name=self._cache_name, captures=None
-            )
+            batch = self._batch(layout, KeyValueStore(), sampler)
         else:
             name = (layout, key, _addresses(self._model))
             if name not in self._batches:
-                self._batches[name] = StaticBatch(
-                    self._model,
-                    layout,
-                    self._store,
-                    sampler,
-                    cache_name=self._cache_name,
-                    captures=self._captures,
-                )
+                self._batches[name] = self._batch(layout, self._store, sampler)
             self._batches.move_to_end(name)
             batch = self._batches[name]
             if len(self._batches) > _MOST_BATCHES:
                 self._batches.popitem(last=False)
         for each in self._batches.values():
             each.rest()
-        batch.load(start, rows)
+        batch.clear(own)
+        for so_far, rows in parts:
+            is_admitted = batch.admit(so_far, rows)
+            assert is_admitted
         return batch
 
-    def _layout(self, start: RowsSoFar, rows: Sequence[int], limit: int) -> Layout:
-        of = [start.of[row] for row in rows]
-        prompts, width = len(set(of)), max(of.count(prompt) for prompt in set(of))
-        written = start.written.tolist()
-        left = limit - min(written[row] for row in rows)
+    def _batch(self, layout: Layout, store: KeyValueStore, sampler: TokenSampler) -> StaticBatch:
+        return StaticBatch(
+            self._model, layout, store, sampler, cache_name=self._cache_name, captures=self._captures
+        )
+
+    def _layout(
+        self, parts: Sequence[tuple[RowsSoFar, Mapping[int, int]]], own: int, left: int, limit: int
+    ) -> Layout:
+        of = [id(so_far.heads[so_far.of[row]]) for so_far, rows in parts for row in rows.values()]
+        prompt_tokens = max(so_far.prompt_tokens for so_far, _ in parts)
         if self._captures is None:
-            room = start.own_tokens + min(left, ROOM_ON_CPU)
-            return Layout(len(rows), prompts, width, start.prompt_tokens, room, limit)
+            prompts, width = len(set(of)), max(map(of.count, of))
+            return Layout(len(of), prompts, width, prompt_tokens, own + min(left, ROOM_ON_CPU), limit)
         # In coarse sizes, so that few steps are captured.
         coarse, prompts, width, regular = _coarse_rows(of)
         return Layout(
             coarse,
             prompts,
             width,
-            _multiple(start.prompt_tokens, 256),
-            min(_power(start.own_tokens + ROOM), _multiple(start.own_tokens + left, ROOM)),
+            _multiple(prompt_tokens, 256),
+            min(_power(own + ROOM), _multiple(own + left, ROOM)),
             _multiple(limit, 256),
             regular,
         )
@@ -178,10 +182,9 @@ class StaticWriter:
 class _Chunk:
     """Tokens on their way from the device to the host."""
 
-    def __init__(self, batch: StaticBatch, rows: Sequence[int], steps: int) -> None:
-        """The last `steps` tokens of the batch; `rows`: the numbers of its rows' replies."""
-        self._rows = list(rows)
-        self._slots = list(batch.slots)
+    def __init__(self, batch: StaticBatch, steps: int) -> None:
+        """The last `steps` tokens of the batch."""
+        self._rows, self._slots = list(batch.slots), list(batch.slots.values())
         columns = [(batch.steps - steps + step) % STEP_WINDOW for step in range(steps)]
         self._ids, self._logprobs = (
             _to_host(tensor[:, columns[0] : columns[-1] + 1])
@@ -262,12 +265,12 @@ def _addresses(model: PreTrainedModel) -> Hashable:
     weights = tuple(weight.data_ptr() for weight in text.parameters())
     adapters = tuple(
         (module.disable_adapters, tuple(module.active_adapters), tuple(module.merged_adapters))
-        for module in text.modules()
+        for module in model.modules()
         if isinstance(module, BaseTunerLayer)
     )
     copies = tuple(
         copy.weight.data_ptr()
-        for module in text.modules()
+        for module in model.modules()
         if isinstance(copy := module.__dict__.get("forward"), MergedWeight)
     )
     autocast = (torch.is_autocast_enabled("cuda"), torch.get_autocast_dtype("cuda"))

@@ -1,24 +1,29 @@
 """One backbone for many programs: calls that arrive while it is busy are served together as one batch.
 
-Programs that run concurrently make one request at a time each. A caller that finds the backbone free serves
-all waiting requests, up to a limit; no request waits for others to join it. While replies are written, what
-takes a single pass is served between two steps, and more replies join, if the backbone can do that.
+Programs that run concurrently make one request at a time each. A thread of the backbone's own serves all that
+wait, up to a limit; no request waits for others to join it. While replies are written, what takes a single
+pass is served between two steps, and more replies join as others are done, if the backbone can do that.
 `share_backbone` decides which backbones need this.
 """
 
 from __future__ import annotations
 
+import atexit
 import copy
+import os
 import threading
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+import weakref
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, InvalidStateError
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import islice
 from typing import Any, TypeVar
 
 from videopro.backbones.base import (
     GREEDY,
+    Awaited,
     Backbone,
     ChoiceRequest,
     GenerateRequest,
@@ -35,7 +40,6 @@ from videopro.errors import (
     Cancellation,
     Cancelled,
     cancellable,
-    current_cancellation,
     is_machines,
     when_cancelled,
 )
@@ -44,6 +48,12 @@ from videopro.video import Frame
 
 RequestT = TypeVar("RequestT")
 ReplyT = TypeVar("ReplyT")
+
+
+_IDLE = 10.0
+"""Seconds after which a thread that has nothing to do ends; a new one takes milliseconds to warm up."""
+_LAST_STEP = 10.0
+"""Seconds that the exit of Python waits for what is being computed."""
 
 
 @dataclass(eq=False)
@@ -55,18 +65,44 @@ class _PendingRequests:
     new `object()` in it equals no other, so that call is served alone."""
     requests: Sequence[Any]
     serve: Callable[[Sequence[Any]], Sequence[Any]]
-    joins: Callable[[Sequence[Any], Joining], None] | None = None
-    """Serves them so that others can join, if the backbone can."""
+    joins: Callable[[Joining], None] | None = None
+    """Serves them and others that join, if the backbone can."""
     is_single_pass: bool = False
     """Whether they take a pass of the model each, and may run between two steps of replies."""
     done: Future[list[Any]] = field(default_factory=Future)
-    cancellation: Cancellation | None = field(default_factory=current_cancellation)
-    """Of the caller's work."""
+    cancellation: Cancellation = field(default_factory=Cancellation)
+    """Of what is done for this caller."""
+    overtaken: int = 0
+    """How many later requests of another kind were begun before these."""
 
-    @property
-    def is_cancelled(self) -> bool:
-        """Whether its caller has stopped waiting."""
-        return self.cancellation is not None and self.cancellation.is_cancelled
+    def finish(self, results: list[Any]) -> None:
+        """Hand the caller its replies."""
+        with suppress(InvalidStateError):
+            self.done.set_result(results)
+
+    def fail(self, error: BaseException) -> None:
+        """Raise an error in the caller, if it waits."""
+        with suppress(InvalidStateError):
+            self.done.set_exception(error)
+
+    def leave(self) -> None:
+        """The caller does not wait any more."""
+        self.fail(Cancelled())
+        self.cancellation.cancel()
+
+    def awaited(self) -> list[Awaited]:
+        """Each of the requests, which are replied to one by one."""
+        replies: dict[int, Generation] = {}
+
+        def done(number: int, reply: Generation) -> None:
+            replies[number] = reply
+            if len(replies) == len(self.requests):
+                self.finish([replies[each] for each in range(len(replies))])
+
+        return [
+            Awaited(request, number, partial(done, number), self.fail, lambda: self.cancellation.is_cancelled)
+            for number, request in enumerate(self.requests)
+        ]
 
 
 class BatchingBackbone(BackboneWrapper):
@@ -80,12 +116,13 @@ class BatchingBackbone(BackboneWrapper):
     A batch holds what waits when the backbone becomes free, and what joins, so its rows, and with them the
     rounding of an answer, depend on timing.
 
-    A caller whose work is cancelled leaves the line, and its replies leave the batch at the next step; the
-    others continue. Only a caller that is serving others returns after these are served.
+    A caller whose work is cancelled or interrupted leaves at once, and its replies leave the batch at the
+    next step; the others continue.
     """
 
     def __init__(self, inner: Backbone, *, adapter: bool | None = False, max_batch: int = 64) -> None:
-        """`max_batch`: maximum requests in a batch, unless a single caller has more."""
+        """`max_batch`: nothing is added to a batch of so many requests, and at most as many overtake one of
+        another kind."""
         super().__init__(inner)
         self._adapter = adapter
         self._line = _Line(max_batch)
@@ -98,8 +135,9 @@ class BatchingBackbone(BackboneWrapper):
         return other
 
     def identity(self) -> dict[str, object]:
-        with self._line.serving(), self._adapter_setting():
-            return super().identity()
+        return self._submit(
+            ("identity", object()), [self.inner], lambda asked: [asked[0].identity()], is_single_pass=True
+        )[0]
 
     def answer_batch(self, requests: Sequence[ChoiceRequest]) -> list[Answer]:
         return self._submit(("answer",), requests, self.inner.answer_batch, is_single_pass=True)
@@ -117,12 +155,12 @@ class BatchingBackbone(BackboneWrapper):
         kind: tuple[object, ...] = ("generate", sampling)
         if sampling.temperature > 0 and not is_seeded:
             kind = (*kind, object())
-        joins: Callable[[Sequence[GenerateRequest], Joining], None] | None = None
+        joins: Callable[[Joining], None] | None = None
         if isinstance(inner := self.inner, JoiningBackbone):
 
-            def joins(batch: Sequence[GenerateRequest], joining: Joining) -> None:
+            def joins(joining: Joining) -> None:
                 with self._adapter_setting():
-                    inner.generate_joining(batch, sampling, joining)
+                    inner.generate_joining(sampling, joining)
 
         return self._submit(kind, requests, serve, joins=joins)
 
@@ -144,7 +182,7 @@ class BatchingBackbone(BackboneWrapper):
         requests: Sequence[RequestT],
         serve: Callable[[Sequence[RequestT]], Sequence[ReplyT]],
         *,
-        joins: Callable[[Sequence[RequestT], Joining], None] | None = None,
+        joins: Callable[[Joining], None] | None = None,
         is_single_pass: bool = False,
     ) -> list[ReplyT]:
         def serve_adapted(batch: Sequence[RequestT]) -> Sequence[ReplyT]:
@@ -161,206 +199,181 @@ class BatchingBackbone(BackboneWrapper):
 
 
 class _Line:
-    """The requests that wait for one backbone."""
+    """The requests that wait for one backbone, and the thread that serves them."""
 
     def __init__(self, max_batch: int) -> None:
         self._max_batch = max_batch
-        self._queue: deque[_PendingRequests] = deque()
+        self.begin()
+        _lines.add(self)
+
+    def begin(self) -> None:
+        """Begin without requests and without a thread, as also in a process that was forked."""
+        self._queue: list[_PendingRequests] = []
+        self._waiting: set[_PendingRequests] = set()
+        """Those whose callers wait, served or not."""
         self._changed = threading.Condition()
-        """Guards the queue; notified when requests are done and when the backbone becomes free."""
-        self._is_serving = False
+        """Guards all of it; notified when there is something to do."""
+        self._server: threading.Thread | None = None
+        self._is_ending = False
 
-    @contextmanager
-    def serving(self) -> Iterator[None]:
-        """Within, the backbone is this thread's."""
+    def end(self) -> None:
+        """Serve nobody any more, and let the thread end: at the exit of Python it may not be in a step. Who
+        waits is a thread that the exit does not wait for either, and gets nothing."""
         with self._changed:
-            self._changed.wait_for(lambda: not self._is_serving)
-            self._is_serving = True
-        try:
-            yield
-        finally:
-            self._free()
-
-    def _free(self) -> None:
-        with self._changed:
-            self._is_serving = False
-            self._changed.notify_all()
+            self._is_ending = True
+            self._queue.clear()
+            self._changed.notify()
+            server, waiting = self._server, list(self._waiting)
+        for pending in waiting:
+            pending.cancellation.cancel()
+        if server is not None:
+            server.join(_LAST_STEP)
 
     def submit(self, submitted: _PendingRequests) -> list[Any]:
         """The replies to one caller's requests, served with others of their kind. Raises Cancelled."""
-        with when_cancelled(self._notify):
+        try:
             with self._changed:
                 self._queue.append(submitted)
-            # Each caller serves batches until its own requests are done, by itself or by another caller.
-            while True:
-                with self._changed:
-                    self._changed.wait_for(
-                        lambda: submitted.done.done() or submitted.is_cancelled or not self._is_serving
-                    )
-                    if submitted.done.done():
-                        return submitted.done.result()
-                    if submitted.is_cancelled:
-                        # Of a batch that is being served the others take no notice.
-                        if submitted in self._queue:
-                            self._queue.remove(submitted)
-                        raise Cancelled
-                    self._is_serving = True
-                    batch = self._next_batch()
-                try:
-                    self._serve(batch)
-                finally:
-                    self._free()
+                self._waiting.add(submitted)
+                if self._server is None:
+                    # A daemon: an exit does not wait for what nobody waits for.
+                    self._server = threading.Thread(target=self._work, name="backbone", daemon=True)
+                    self._server.start()
+                self._changed.notify()
+            with when_cancelled(submitted.leave):
+                return submitted.done.result()
+        finally:
+            # Also after an interruption of this thread, of which the others take no notice.
+            submitted.leave()
+            with self._changed:
+                self._waiting.discard(submitted)
+                if submitted in self._queue:
+                    self._queue.remove(submitted)
 
-    def _notify(self) -> None:
-        with self._changed:
-            self._changed.notify_all()
-
-    def finish(self, pending: _PendingRequests, results: list[Any]) -> None:
-        """Hand a caller its replies."""
-        with self._changed:
-            pending.done.set_result(results)
-            self._changed.notify_all()
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._queue or self._is_ending, _IDLE)
+                if not self._queue:
+                    self._server = None
+                    return
+                batch = self._begin(self._queue[0])
+            self._serve(batch)
+            del batch  # Its frames and replies are not kept while nothing is asked.
 
     def serve_passes(self, adapter: object) -> None:
-        """Serve those requests that take single passes and wait now, on the thread that writes replies with
-        this setting of the adapter. Those that leave the adapter unchanged wait, unless the replies do too:
-        it may be switched while these are written."""
-
-        def fits(pending: _PendingRequests) -> bool:
-            return pending.is_single_pass and (adapter is None or pending.kind[0] is not None)
-
+        """Serve those requests that take single passes and wait now, between two steps of replies with this
+        setting of the adapter. Those that leave the adapter unchanged wait, unless the replies do too: it may
+        be switched while these are written."""
         with self._changed:
-            waiting = sum(fits(pending) and not pending.is_cancelled for pending in self._queue)
-        while waiting > 0:
-            with self._changed:
-                batch = self._next_batch(fits)
-            # The others of a kind may have gone with an earlier batch.
-            waiting -= max(len(batch), 1)
-            if batch:
-                self._serve(batch)
+            waiting = [
+                pending
+                for pending in self._queue
+                if pending.is_single_pass and (adapter is None or pending.kind[0] is not None)
+            ]
+        for pending in waiting:
+            self._serve(self._begin(pending))
 
     def take(self, kind: tuple[object, ...], room: int) -> list[_PendingRequests]:
-        """Remove and return waiting requests of this kind, at most `room` of them."""
-        batch, left = [], deque[_PendingRequests]()
+        """Remove and return waiting requests of this kind, until there are `room` of them; the last caller's
+        may be more. None overtakes one of another kind that `max_batch` have overtaken: that is served when
+        the batch has ended."""
+        batch: list[_PendingRequests] = []
+        other: _PendingRequests | None = None
         with self._changed:
-            for pending in self._queue:
-                # Later ones that fit may overtake one that does not: it comes first in the next batch.
-                if pending.kind == kind and len(pending.requests) <= room and not pending.is_cancelled:
+            for pending in list(self._queue):
+                if pending.kind != kind:
+                    other = other or pending
+                elif room > 0 and (other is None or other.overtaken < self._max_batch):
+                    self._queue.remove(pending)
                     batch.append(pending)
                     room -= len(pending.requests)
-                else:
-                    left.append(pending)
-            self._queue = left
+                    if other is not None:
+                        other.overtaken += len(pending.requests)
         return batch
 
-    def _next_batch(
-        self, may_join: Callable[[_PendingRequests], bool] = lambda pending: True
-    ) -> list[_PendingRequests]:
-        """The first in the queue that is wanted, and the others of its kind that fit. None whose caller has
-        gone: it removes what it left."""
-        waiting = (pending for pending in self._queue if not pending.is_cancelled)
-        first = next((pending for pending in waiting if may_join(pending)), None)
-        if first is None:
-            return []
-        self._queue.remove(first)
-        # A single caller may have more requests than a batch has room for.
-        return [first, *self.take(first.kind, self._max_batch - len(first.requests))]
+    def _begin(self, first: _PendingRequests) -> list[_PendingRequests]:
+        """Remove these requests and the others of their kind that fit, unless they have gone."""
+        with self._changed:
+            if first not in self._queue:
+                return []
+            self._queue.remove(first)
+            if first.joins is not None:  # It takes the others itself.
+                return [first]
+            return [first, *self.take(first.kind, self._max_batch - len(first.requests))]
 
     def _serve(self, batch: list[_PendingRequests]) -> None:
         """Serve a batch, to which requests may be added meanwhile."""
-        if not batch:
-            return
-        # What one caller waits for alone ends with its work, whichever thread serves it; what several share
-        # does not end with the work of this thread.
+        # What one caller waits for alone ends with its work; what several share does not.
         is_alone = len(batch) == 1 and batch[0].joins is None
         try:
             with cancellable(batch[0].cancellation if is_alone else None):
                 self._serve_batch(batch)
             return
-        except Cancelled as cancelled:
-            self._fail(batch, cancelled)
-            return
         except BaseException as error:
-            waiting = [pending for pending in batch if not pending.done.done()]
+            waiting = [
+                pending
+                for pending in batch
+                if not pending.done.done() and not pending.cancellation.is_cancelled
+            ]
             if len(batch) == 1 or not isinstance(error, Exception) or is_machines(error):
-                # Also after an interruption: no caller may wait forever.
-                self._fail(waiting, error)
-                if not isinstance(error, Exception):
-                    # An interruption is this thread's, whose own replies it may be writing meanwhile.
-                    raise
+                # Whatever it is: no caller may wait forever.
+                for pending in waiting:
+                    pending.fail(error)
                 return
         # One bad request fails the whole batch; served apart, only that one fails. Outside of the handler:
         # its error's traceback would begin with the batch's.
         for pending in waiting:
             self._serve([replace(pending, joins=None)])
 
-    def _fail(self, batch: Sequence[_PendingRequests], error: BaseException) -> None:
-        """Raise an error in the callers that wait for a reply."""
-        with self._changed:
-            for pending in batch:
-                if not pending.done.done():
-                    pending.done.set_exception(error)
-            self._changed.notify_all()
-
     def _serve_batch(self, batch: list[_PendingRequests]) -> None:
-        requests = [request for pending in batch for request in pending.requests]
-        first = batch[0]
-        if first.joins is not None:
-            first.joins(requests, _Joined(self, batch))
-            # All others have their replies.
-            self._fail([pending for pending in batch if pending.is_cancelled], Cancelled())
-            return
-        results = list(first.serve(requests))
-        start = 0
-        for pending in batch:
-            end = start + len(pending.requests)
-            self.finish(pending, results[start:end])
-            start = end
+        if batch and batch[0].joins is not None:
+            batch[0].joins(_Joined(self, batch))
+        elif batch:
+            results = iter(batch[0].serve([request for pending in batch for request in pending.requests]))
+            for pending in batch:
+                pending.finish(list(islice(results, len(pending.requests))))
 
 
-class _Joined:
-    """A batch of replies that are being written: who waits for them, and who may join (`Joining`)."""
+_lines: weakref.WeakSet[_Line] = weakref.WeakSet()
+
+
+def _end() -> None:
+    for line in _lines:
+        line.end()
+
+
+def _begin_anew() -> None:
+    for line in _lines:
+        line.begin()
+
+
+atexit.register(_end)
+os.register_at_fork(after_in_child=_begin_anew)
+
+
+class _Joined(Joining):
+    """A batch of replies that are being written: who waits for them, and who may join."""
 
     def __init__(self, line: _Line, batch: list[_PendingRequests]) -> None:
-        """`batch`: the first requests; those that join are appended."""
+        """`batch`: the first requests; it is kept as those that wait for a reply."""
         self._line = line
         self._batch = batch
         self._kind = batch[0].kind
-        self._owners: list[tuple[_PendingRequests, int]] = []
-        self._replies: dict[int, dict[int, Generation]] = {}
-        for pending in batch:
-            self._claim(pending)
-
-    def _claim(self, pending: _PendingRequests) -> None:
-        self._owners += [(pending, index) for index in range(len(pending.requests))]
-        self._replies[id(pending)] = {}
+        self._next = batch[0].awaited()
 
     def pause(self) -> None:
         """Serve what takes a single pass."""
         self._line.serve_passes(self._kind[0])
 
-    def take(self, room: int) -> list[GenerateRequest]:
+    def take(self, room: int) -> list[Awaited]:
         """More requests of the same kind."""
-        # The caller whose thread this is goes home with the batch: nobody may keep it for ever.
-        if self._batch[0].done.done() or self._batch[0].is_cancelled:
-            return []
-        joining = self._line.take(self._kind, room)
-        self._batch += joining
-        for pending in joining:
-            self._claim(pending)
-        return [request for pending in joining for request in pending.requests]
-
-    def cancelled(self) -> list[int]:
-        """The numbers of the requests whose callers have gone."""
-        return [number for number, (pending, _) in enumerate(self._owners) if pending.is_cancelled]
-
-    def done(self, number: int, reply: Generation) -> None:
-        """Hand a caller its replies once they are all there."""
-        pending, index = self._owners[number]
-        replies = self._replies[id(pending)]
-        replies[index] = reply
-        if len(replies) == len(pending.requests):
-            self._line.finish(pending, [replies[index] for index in range(len(replies))])
+        self._next = [one for one in self._next if not one.is_cancelled()]
+        joining = self._line.take(self._kind, room - len(self._next))
+        self._batch[:] = [pending for pending in self._batch if not pending.done.done()] + joining
+        self._next += [one for pending in joining for one in pending.awaited()]
+        taken, self._next = self._next[:room], self._next[room:]
+        return taken
 
 
 def share_backbone(backbone: Backbone, *, adapter: bool | None = None) -> Backbone:
