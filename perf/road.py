@@ -25,7 +25,7 @@ from perf.recording import write_record
 from perf.training_data import write_files
 from videopro.cli import setting
 from videopro.commands.reproduce.command import COMMAND as REPRODUCE
-from videopro.commands.reproduce.estimates import Work, estimate, plan_of_synthesis
+from videopro.commands.reproduce.estimates import Plan, Work, estimate, plan_of_synthesis
 from videopro.commands.reproduce.order import stages_of
 from videopro.commands.reproduce.road import Road
 
@@ -57,9 +57,15 @@ def plan(folder: Path, name: str) -> dict[str, Any]:
     assert expected is not None
     # On a machine that has nothing yet.
     road = shipped(name, folder / "data")
-    work, stages = Work(road, expected), stages_of(road)
-    rows = [{"stage": stage.name, **asdict(estimate(work, stage))} for stage in stages]
-    return {"gpus": road.gpus, "stages": rows}
+    used = ("questions", "videos", "rows", "sides", "teacher", "hours")
+    plan = {key: expected[key] for key in used}
+    return {"gpus": road.gpus, "synthesis": plan, "stages": expected_stages(road, plan)}
+
+
+def expected_stages(road: Road, plan: Plan) -> list[dict[str, Any]]:
+    """What each stage is expected to take, if this is the plan of the synthesis."""
+    rows = [{"stage": each.name, **asdict(estimate(Work(road, plan), each))} for each in stages_of(road)]
+    return list(json.loads(json.dumps(rows)))
 
 
 def record(request: RoadSettings) -> None:

@@ -274,7 +274,7 @@ def test_the_disk_needs_the_archive_and_little_more_when_pieces_go_as_they_are_d
 @pytest.mark.parametrize(
     ("benchmark", "split"),
     [
-        *(("cg_bench", "full"), ("lvbench", "test"), ("videomme", "long")),
+        *(("cg_bench", "full"), ("lvbench", "test"), ("videomme", "all")),
         *(("longvideobench", "val"), ("mlvu", "test")),
     ],
 )

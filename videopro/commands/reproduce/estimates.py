@@ -24,7 +24,7 @@ from videopro.commands.reproduce.stages import STAGES, Command, Stage, shown
 from videopro.data_synthesis import run as synthesis
 from videopro.data_synthesis.settings import SynthesisConfig
 from videopro.errors import ConfigError
-from videopro.train.settings.merge_and_rejection import RejectionConfig
+from videopro.train.settings import RejectionConfig
 
 RATES: Mapping[str, Any] = read_yaml(Path(__file__).with_name("rates.yaml"))
 _UNITS = {"grpo": ("grpo", "program"), "rejection": ("grpo", "program"), "prompts": ("native", "program")}
@@ -169,7 +169,7 @@ def estimate(work: Work, stage: Stage) -> Estimate:
         works_on += f", {teacher['requests']:,} requests and {tokens:,.1f} million teacher tokens"
     if stage.name in measured.stages:
         spans = [measured.span(stage.name, position, amount) for position, amount in enumerate(amounts)]
-        dollars = measured.dollars(known, road) if dollars is not None else None
+        dollars = measured.dollars(known) if dollars is not None else None
         return Estimate(works_on, _sum(spans), dollars, "here")
     if not known or not road.gpus:
         return Estimate(works_on, None, dollars)

@@ -16,14 +16,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from videopro.cli import build_settings
 from videopro.commands.doctor import bytes_in
 from videopro.commands.reproduce.road import Road
 from videopro.commands.reproduce.running import Record, Took, run_stages, write_settings
 from videopro.commands.reproduce.stages import STAGES, Command, Stage
-from videopro.data_synthesis.folder import SynthesisFolder
-from videopro.data_synthesis.settings import SynthesisConfig
-from videopro.data_synthesis.teacher import read_teacher_usage
 from videopro.errors import writing_file
 from videopro.storage import write_atomically
 
@@ -56,11 +52,10 @@ class Measured:
         least, most = working * (1 - took.spread), working * (1 + took.spread)
         return took.starting + least, took.starting + working, took.starting + most
 
-    def dollars(self, questions: float, road: Road) -> float | None:
+    def dollars(self, questions: float) -> float | None:
         """What the teacher costs for so many questions; None without prices."""
         made = self.stages["synthesize"]
-        prices = build_settings(SynthesisConfig, road.synthesis_settings(), "synthesize").prices()
-        return None if prices is None else prices.of(*made["tokens"]) * questions / made["work"][0]
+        return None if made["cost"] is None else made["cost"] * questions / made["work"][0]
 
 
 def pilot_of(road: Road) -> Road:
@@ -126,9 +121,9 @@ def _fill(road: Road, stage: Stage) -> None:
 def _tokens(road: Road, stage: Stage) -> dict[str, Any]:
     """The tokens of a stage, in and out, where it counts them; and the rows that a synthesis made."""
     if stage.kind == "synthesize":
-        usage = read_teacher_usage(SynthesisFolder(road.output / "synthesis").replies)
+        used = json.loads((road.output / "synthesis" / "card.json").read_text())["teacher"]
         made = {path.stem: len(path.read_text().splitlines()) for path in stage.writes}
-        return {"tokens": [usage.tokens_in, usage.tokens_out], "rows": made}
+        return {"tokens": [used["tokens_in"], used["tokens_out"]], "cost": used["cost"], "rows": made}
     if stage.kind != "infer":
         return {}
     costs = [json.loads(path.read_text())["cost"] for path in stage.writes]
