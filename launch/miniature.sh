@@ -24,7 +24,7 @@ trap 'kill $started 2> /dev/null || true' EXIT
 reproduce() { EXTRAS=test,perf bash launch/reproduce.sh miniature --data "$folder/data" --yes "$@"; }
 teacher=(--synthesize "teacher=api:narrator-1@http://127.0.0.1:$port/v1")
 if [ "${2:-}" = pilot ]; then
-    whole=(--output "$folder/whole" "${teacher[@]}" --limit 6 --sft-settings max_steps=20 --grpo-settings max_steps=20)
+    whole=(--output "$folder/whole" "${teacher[@]}" --limit 10 --sft-settings max_steps=20 --grpo-settings max_steps=20)
     reproduce "${whole[@]}" --pilot
     reproduce "${whole[@]}"
     exit

@@ -3,7 +3,7 @@
     bash launch/miniature.sh FOLDER pilot
     python -m perf.pilot --folder FOLDER [--output perf/pilot.json]
 
-The first command makes the miniature, runs its pilot (four rows) and then all stages on at least five times
+The first command makes the miniature, runs its pilot (eight rows) and then all stages on at least five times
 as many, on this machine. The second compares the plan by the pilot's figures with what each stage took.
 """
 
@@ -45,7 +45,7 @@ def compared(folder: Path) -> dict[str, Any]:
     """The rows of the pilot and of the whole, and the seconds expected and taken, by stage."""
     port = (folder / "port").read_text().strip()
     flags = ["--config", "miniature", "--data", str(folder / "data"), "--output", str(folder / "whole")]
-    flags += ["--synthesize", f"teacher=api:narrator-1@http://127.0.0.1:{port}/v1", "--limit", "6"]
+    flags += ["--synthesize", f"teacher=api:narrator-1@http://127.0.0.1:{port}/v1", "--limit", "10"]
     flags += ["--sft-settings", "max_steps=20", "--grpo-settings", "max_steps=20"]
     road = Road(REPRODUCE.parse(flags), [])
     own = pilot_of(road)

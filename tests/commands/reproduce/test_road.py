@@ -218,7 +218,7 @@ def test_a_pilot_takes_the_place_of_assumptions(tmp_path: Path) -> None:
     10 + 2 x 1,549 for LVBench's, and 10 + 2 x 900 for Video-MME's."""
     took = {
         "seconds": 20.0,
-        "starting": 10.0,
+        "working": 10.0,
         "spread": 0.25,
         "cpu_seconds": 1.0,
         "memory": 1.0,

@@ -48,9 +48,9 @@ class Measured:
         took, had = Took(**self.stages[stage]["took"][position]), self.stages[stage]["work"][position]
         if work is None or had is None:
             return None
-        working = (took.seconds - took.starting) * work / had if had else 0.0
+        starting, working = max(0.0, took.seconds - took.working), took.working * work / had if had else 0.0
         least, most = working * (1 - took.spread), working * (1 + took.spread)
-        return took.starting + least, took.starting + working, took.starting + most
+        return starting + least, starting + working, starting + most
 
     def dollars(self, questions: float) -> float | None:
         """What the teacher costs for so many questions; None without prices."""
@@ -132,14 +132,14 @@ def _tokens(road: Road, stage: Stage) -> dict[str, Any]:
 
 def _show(found: Mapping[str, Any]) -> None:
     table = Table("stage", "work", title="pilot", title_justify="left")
-    for head in ("s", "starting", "each", "CPU s", "GB", "GPU GB", "tokens", "MB written"):
+    for head in ("s", "working", "each", "CPU s", "GB", "GPU GB", "tokens", "MB written"):
         table.add_column(head, justify="right")
     for name, row in found.items():
         took, unit = [Took(**each) for each in row["took"]], STAGES[name.partition("-")[0]]["unit"]
-        seconds, starting = sum(each.seconds for each in took), sum(each.starting for each in took)
+        seconds, working = sum(each.seconds for each in took), sum(each.working for each in took)
         work = sum(each or 0 for each in row["work"])
-        each = (seconds - starting) / work if unit and work else 0.0
-        numbers = (seconds, starting, each, sum(one.cpu_seconds for one in took))
+        each = working / work if unit and work else 0.0
+        numbers = (seconds, working, each, sum(one.cpu_seconds for one in took))
         most = (max(one.memory for one in took) / 1e9, max(one.gpu_memory for one in took) / 1e9)
         texts = (*(f"{number:,.1f}" for number in (*numbers, *most)), f"{sum(row.get('tokens', ())):,.0f}")
         table.add_row(name, f"{work:,.3g} {unit}" if unit else "", *texts, f"{row['bytes'] / 1e6:,.0f}")

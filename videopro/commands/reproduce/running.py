@@ -27,7 +27,7 @@ from videopro.storage import write_atomically
 _PATIENCE = 60.0
 """Seconds that commands get to exit after Ctrl-C before they are killed."""
 _TRAINS = ("sft", "grpo")
-"""Their first step also allocates and compiles."""
+"""They prepare their rows before."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ class Took:
     """What a command took."""
 
     seconds: float
-    starting: float
-    """Seconds of these before the first part of its work, and after the last."""
+    working: float
+    """Seconds of these that grow with the work: its parts, by those after the first."""
     spread: float
     """By which share its working seconds may differ for as many other parts: two standard errors."""
     cpu_seconds: float
@@ -197,12 +197,12 @@ def _run(stage: Stage, command: Command, log: Path) -> Took:
     working, spread = _work_in(times, stage.kind in _TRAINS)
     cpu = sum(usage.ru_utime + usage.ru_stime for _, _, usage in usages)
     memory = 1024.0 * max(usage.ru_maxrss for _, _, usage in usages)
-    return Took(seconds, seconds - working, spread, cpu, memory, max(used))
+    return Took(seconds, working, spread, cpu, memory, max(used))
 
 
 def _work_in(times: Path, trains: bool) -> tuple[float, float]:
-    """The seconds in which a command worked on its parts, without a training's first step, and their spread
-    (`Took`), of the process that worked longest."""
+    """The seconds that a command's parts take, by those after the first, and their spread (`Took`), of the
+    process that worked longest."""
     rows = [json.loads(line) for line in times.read_text().splitlines()] if times.exists() else []
     found = [(0.0, 1.0)]
     for _, own in groupby(sorted(rows, key=lambda row: row[0]), key=lambda row: row[0]):
@@ -212,11 +212,13 @@ def _work_in(times: Path, trains: bool) -> tuple[float, float]:
                 each.append((after - before, has - had))
             elif trains:
                 each = []  # the rows were prepared, and the training begins
-        each = each[1:] if trains else each
-        error, rates = 1.0, [seconds / parts for seconds, parts in each]
+        # The first part also loads what is loaded when it is first used.
+        later = each[1:] or each
+        error, rates = 1.0, [seconds / parts for seconds, parts in later]
         if len(rates) > 1:
             error = min(1.0, 2 * statistics.stdev(rates) / statistics.mean(rates) / len(rates) ** 0.5)
-        found.append((sum(seconds for seconds, _ in each), error))
+        rate = sum(seconds for seconds, _ in later) / max(sum(parts for _, parts in later), 1)
+        found.append((rate * sum(parts for _, parts in each), error))
     return max(found)
 
 
