@@ -1,0 +1,165 @@
+"""The films of simlib and their questions, the libraries that rows draw, and the oracle's routes against what
+the real executor gets."""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from videopro.executor import parse_program
+from videopro.simlib import (
+    KINDS,
+    MEASURED,
+    OPERATIONS,
+    TESTS,
+    Channel,
+    Film,
+    Library,
+    Oracle,
+    Row,
+    answer,
+    draw_rows,
+    make_film,
+    shortcuts,
+)
+from videopro.simlib.asking import is_right
+from videopro.simlib.film import Asked
+from videopro.simlib.operations import HELD_OUT_NAMES, HELD_OUT_WORDINGS, UNSEEN
+from videopro.simlib.routes import ROUTES, expected
+from videopro.simlib.training import ARMS, training_row
+
+FILMS = [make_film("val", number) for number in range(30)]
+
+
+def asked_of(kind: str) -> Iterator[tuple[Film, Asked]]:
+    return ((film, each) for film in FILMS for each in film.questions if each.kind == kind)
+
+
+def option(asked: Asked) -> str:
+    return asked.question.choices["ABCD".index(asked.answer)]
+
+
+def test_answers_are_what_the_script_shows() -> None:
+    for kind in ("color", "shape", "move"):
+        for film, asked in asked_of(kind):
+            (place,) = re.findall(r"at the (\w+)|At the (\w+)", asked.question.text)
+            (scene,) = [scene for scene in film.script.scenes if scene.place in place]
+            assert option(asked) == getattr(scene.actor, kind)
+    for film, asked in asked_of("after"):
+        at = [scene.place for scene in film.script.scenes].index(asked.slot)
+        assert film.script.scenes[at + 1].place == option(asked)
+    for film, asked in asked_of("count"):
+        assert Counter(scene.place for scene in film.script.scenes)[asked.slot] == int(option(asked))
+    for film, asked in asked_of("narration"):
+        assert f"{asked.slot} a {option(asked)}." in [line.text for line in film.script.lines]
+
+
+def test_every_kind_is_asked_with_four_options_of_which_one_is_right() -> None:
+    kinds = Counter(asked.kind for film in FILMS for asked in film.questions)
+    assert set(kinds) == set(KINDS)
+    assert min(kinds.values()) >= len(FILMS) * 0.6
+    for film in FILMS:
+        assert len(film.by_text) == len(film.questions)
+        for asked in film.questions:
+            assert len({*asked.question.choices}) == 4
+
+
+def test_counting_solves_no_question_that_needs_a_place() -> None:
+    """The share that each shortcut gets, over 150 films; 3 standard errors of chance are 0.11."""
+    table = shortcuts("val", 150)
+    # The main place, the first and the last are what the whole video shows.
+    located = set(KINDS) - {"weather", "main_place", "first", "last"}
+    worst = {kind: max(table[kind].values()) for kind in located}
+    assert {kind: share for kind, share in worst.items() if share > 0.36} == {}
+
+
+@pytest.mark.parametrize("arm", ARMS)
+def test_training_has_nothing_that_is_held_out(arm: str) -> None:
+    for number in range(12):
+        for progress in (0.0, 0.5, 1.0):
+            row = training_row(arm, 3, number, progress)
+            names = row.library.names
+            assert not {*names} & {*UNSEEN}
+            assert not {*names.values()} & {*HELD_OUT_NAMES}
+            assert not {offer.wording for offer in row.library.offers} & {*HELD_OUT_WORDINGS}
+
+
+def test_tests_have_what_they_are_about() -> None:
+    rows = {test: list(draw_rows(test, "val", 8)) for test in TESTS}
+    offers = {test: [offer for row in rows[test] for offer in row.library.offers] for test in TESTS}
+    assert all(offer.name == offer.key for test in ("fixed", "dropped") for offer in offers[test])
+    assert all(offer.name in HELD_OUT_NAMES for test in ("renamed", "both") for offer in offers[test])
+    assert all(offer.wording in HELD_OUT_WORDINGS for offer in offers["wordings"])
+    assert len(offers["both"]) < 0.8 * len(offers["renamed"])
+    for test in ("new", "new_only"):
+        for row in rows[test]:
+            assert row.asked
+            assert {f"get_{asked.kind}" for asked in row.asked} <= {*UNSEEN} <= {*row.library.names}
+    # Nothing else gives more than a guess or a chance look.
+    for row in rows["new_only"]:
+        keys = {*row.library.names} - {*UNSEEN}
+        for asked in row.asked:
+            others = [c.accuracy for c in expected(MEASURED)[asked.kind] if c.route.needs <= keys]
+            assert max(others, default=0.0) < 0.5
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_routes_expected_accuracy_is_what_the_executor_gets(kind: str) -> None:
+    """Each route of a kind, in the real sandbox, over films and over the errors of several channels."""
+    errors = Channel(scale=2.0)
+    got: dict[str, list[bool]] = defaultdict(list)
+    told: dict[str, list[float]] = defaultdict(list)
+    for film, asked in list(asked_of(kind))[:8]:
+        for choice in expected(errors)[kind]:
+            row = Row(film, Library.fixed(sorted(choice.route.needs)), (asked,), (choice,))
+            for seed in range(5):
+                channel = replace(errors, seed=seed)
+                (result,) = answer(row, Oracle(row), channel)
+                assert result.rounds[0].execution.status == "ok", result.rounds[0].execution.error
+                got[choice.route.body] += is_right(row, [result])
+                told[choice.route.body].append(choice.route.accuracy(film, asked, channel))
+    assert set(got) == {route.body for route in ROUTES[kind]}
+    for body, right in got.items():
+        mean = sum(told[body]) / len(right)
+        # Four standard errors.
+        spread = 4 * (sum(p * (1 - p) for p in told[body]) ** 0.5) / len(right)
+        assert sum(right) / len(right) == pytest.approx(mean, abs=spread + 1e-9), body
+
+
+def test_modules_are_pure_and_know_their_library() -> None:
+    """The same call gives the same answer, and one name is another operation in another library."""
+    film, asked = next(asked_of("color"))
+    channel = Channel(scale=3.0)
+    best = expected(channel)["color"][:1]
+    row = Row(film, Library.fixed(), (asked,), best)
+    assert answer(row, Oracle(row), channel)[0].final == answer(row, Oracle(row), channel)[0].final
+    offers = [replace(offer, name="grab_moss") for offer in Library.fixed(("get_color",)).offers]
+    first = Row(film, Library(tuple(offers)), (asked,), best)
+    other = next(each for each in film.questions if each.kind == "move" and each.slot)
+    offers = [replace(offer, name="grab_moss") for offer in Library.fixed(("get_move",)).offers]
+    second = Row(film, Library(tuple(offers)), (other,), expected(channel)["move"][:1])
+    perfect = Channel(scale=0.0)
+    for each in (first, second):
+        assert is_right(each, answer(each, Oracle(each), perfect)) == [True]
+
+
+def test_a_program_that_calls_what_is_absent_fails_readably() -> None:
+    film, asked = next(asked_of("color"))
+    whole = Row(film, Library.fixed(), (asked,), expected(MEASURED)["color"][1:2])
+    (result,) = answer(replace(whole, library=Library.fixed(("get_color",))), Oracle(whole))
+    execution = result.rounds[0].execution
+    assert execution is not None
+    assert execution.error is not None
+    assert execution.error.type == "NameError"
+
+
+def test_replies_are_programs() -> None:
+    film = FILMS[0]
+    for asked in film.questions:
+        for route in ROUTES[asked.kind]:
+            program = parse_program(route.reply(asked, Library.fixed()))
+            assert program.faults == ()
+            assert program.planning == route.plan
+    assert {key for routes in ROUTES.values() for route in routes for key in route.needs} == {*OPERATIONS}
