@@ -140,10 +140,27 @@ class _Layer(nn.Module):
         return y
 
 
+def _attention(q: Tensor, rk: Tensor, k: Tensor, hidden: Tensor, later: Tensor) -> tuple[Tensor, Tensor]:
+    """How much the tokens of blocks look at those of their reference (rows, heads, questions, tokens, keys),
+    and at those before them in the block (rows, questions, heads, tokens, tokens)."""
+    # All questions at once against the reference, which is one matrix for all of them.
+    flat = q.transpose(1, 2).flatten(2, 3)
+    of_reference = (flat @ rk.transpose(-1, -2)).unflatten(2, (-1, q.shape[-2])) + hidden
+    own = (q @ k.transpose(-1, -2)).transpose(1, 2) + later
+    weights = torch.cat([of_reference, own], -1).softmax(-1)
+    return weights[..., : rk.shape[-2]], weights[..., rk.shape[-2] :].transpose(1, 2)
+
+
+def _of_reference(weights: Tensor, values: Tensor, size: int) -> Tensor:
+    mixed: Tensor = (weights.flatten(2, 3) @ values).unflatten(2, (-1, size)).transpose(1, 2)
+    return mixed
+
+
 def _turned(x: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
+    # Half of each head is not turned: what a question is about is found wherever the reference says it.
     cos, sin = rotation
-    a, b = x.chunk(2, -1)
-    return torch.cat([a * cos - b * sin, a * sin + b * cos], -1)
+    a, b, rest = x.split([cos.shape[-1], cos.shape[-1], x.shape[-1] - 2 * cos.shape[-1]], -1)
+    return torch.cat([a * cos - b * sin, a * sin + b * cos, rest], -1)
 
 
 class Decoder(nn.Module):
@@ -164,43 +181,42 @@ class Decoder(nn.Module):
             assert isinstance(layer, _Layer)
             for last in (layer.out, layer.down):
                 nn.init.normal_(last.weight, std=0.5 / math.sqrt(width * layers))
-        self.norm = nn.RMSNorm(width)
-        half = width // heads // 2
-        turns = torch.arange(_BLOCK_AT + 256)[:, None] * 1000.0 ** (-torch.arange(half) / half)
+        self.norms = nn.ModuleList([nn.RMSNorm(width), nn.RMSNorm(width)])
+        self.asks, self.is_asked = nn.Linear(width, width, bias=False), nn.Linear(width, width, bias=False)
+        self.copies = nn.Linear(width, 1)
+        turned = width // heads // 4
+        turns = torch.arange(_BLOCK_AT + 256)[:, None] * 1000.0 ** (-torch.arange(turned) / turned)
         self.register_buffer("cos", turns.cos(), persistent=False)
         self.register_buffer("sin", turns.sin(), persistent=False)
 
     def forward(self, reference: Tensor, blocks: Tensor) -> Tensor:
-        """The hidden states (rows, questions, tokens, width) of `blocks` (rows, questions, tokens), which
-        read `reference` (rows, tokens); both padded at their ends. `logits` makes predictions of them."""
+        """The log-probabilities (rows, questions, tokens, words) of what follows each token of `blocks`
+        (rows, questions, tokens), which read `reference` (rows, tokens); both padded at their ends."""
         x, y = self._embedded(reference), self._embedded(blocks)
         length, size = reference.shape[-1], blocks.shape[-1]
         at, after = self._rotation(0, length), self._rotation(_BLOCK_AT, size)
         # A key that is padding is seen by nobody.
         hidden = torch.where(reference == PAD, -torch.inf, 0.0)[:, None, None, None, :]
-        later = torch.full((size, size), -torch.inf, device=blocks.device).triu(1)
+        later = torch.full((size, size), -torch.inf).triu(1)
         for layer in self.layers:
             assert isinstance(layer, _Layer)
             q, k, v = layer.heads_of(y, after)
             rq, rk, rv = layer.heads_of(x, at)
-            # All questions at once against the reference, which is one matrix for all of them.
-            flat = q.transpose(1, 2).flatten(2, 3)
-            of_reference = (flat @ rk.transpose(-1, -2)).unflatten(2, (-1, size)) + hidden
-            own = (q @ k.transpose(-1, -2)).transpose(1, 2) + later
-            weights = torch.cat([of_reference, own], -1).softmax(-1)
-            seen = (weights[..., :length].flatten(2, 3) @ rv).unflatten(2, (-1, size))
-            mixed = seen.transpose(1, 2) + weights[..., length:].transpose(1, 2) @ v
+            seen, own = _attention(q, rk, k, hidden, later)
+            mixed = _of_reference(seen, rv, size) + own @ v
             y = layer.rest(y, mixed)
             # Both ways within the reference: a name reads the description after it.
             among = F.scaled_dot_product_attention(rq, rk, rv, attn_mask=hidden[:, 0], scale=1.0)
             x = layer.rest(x, among)
-        states: Tensor = self.norm(y)
-        return states
-
-    def logits(self, hidden: Tensor) -> Tensor:
-        """Of the next token."""
-        predicted: Tensor = hidden @ self.embedding.weight.T
-        return predicted
+        x, y = self.norms[0](x), self.norms[1](y)
+        written = (y @ self.embedding.weight.T).float().softmax(-1)
+        # What is copied: names of the reference, and words of the question (one head).
+        q, rk, k = self.asks(y)[:, :, None], self.is_asked(x)[:, None], self.is_asked(y)[:, :, None]
+        seen, own = _attention(q * y.shape[-1] ** -0.5, rk, k, hidden, later)
+        one_of = torch.eye(len(vocabulary()), dtype=seen.dtype)
+        copied = _of_reference(seen, one_of[reference][:, None], size) + own @ one_of[blocks][:, :, None]
+        share = self.copies(y).float().sigmoid()
+        return torch.log((1 - share) * written + share * copied[:, :, 0].float() + 1e-9)
 
     def _embedded(self, ids: Tensor) -> Tensor:
         x: Tensor = self.embedding(ids)
@@ -219,9 +235,8 @@ class Decoder(nn.Module):
         going = list(range(len(questions)))
         for _ in range(LONGEST):
             blocks = padded([[*questions[at], *replies[at]] for at in going])
-            hidden = self(read, blocks[None])[0]
             last = torch.tensor([len(questions[at]) + len(replies[at]) - 1 for at in going])
-            chosen = self.logits(hidden[torch.arange(len(going)), last]).argmax(-1).tolist()
+            chosen = self(read, blocks[None])[0, torch.arange(len(going)), last].argmax(-1).tolist()
             for at, number in zip(going, chosen, strict=True):
                 replies[at].append(number)
             going = [at for at in going if replies[at][-1] != END]

@@ -19,7 +19,7 @@ from videopro.simlib.film import make_film
 from videopro.simlib.library import MEASURED, Library
 from videopro.simlib.rows import TRAINED, Row, draw_library, dropped, row_of
 
-ROWS = 8
+ROWS = 4
 """Rows of a step: each is a library, with the questions of a film."""
 _SAVED_SECONDS = 120.0
 
@@ -127,8 +127,8 @@ def train(
             group["lr"] = rate * min((step + 1) / 200, 0.5 + 0.5 * math.cos(math.pi * progress))
         counted = targets != PAD
         with torch.autocast("cpu", torch.bfloat16):
-            predicted = decoder.logits(decoder(reference, blocks)[counted])
-        loss = F.cross_entropy(predicted.float(), targets[counted])
+            predicted = decoder(reference, blocks)[counted]
+        loss = F.nll_loss(predicted, targets[counted])
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(decoder.parameters(), 1.0)
