@@ -26,10 +26,10 @@ from videopro.cli import cache_root, setting
 from videopro.errors import ConfigError
 from videopro.simlib import ARMS, TESTS, Decoder, DecoderPlanner, measure, shortcuts, train
 
-STEPS = {"0.5": 2000, "2": 1000, "8": 300}
+STEPS = {"0.5": 1000, "2": 1000, "8": 600}
 """Steps of a cell by size."""
-FILMS = 60
-"""Films of each test."""
+FILMS = {"val": 30, "test": 60}
+"""Films of each test, by world."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def cell(arm: str, seed: int, size: str, world: str, row: dict[str, Any]) -> dic
         raise ConfigError(f"{weights}: missing; remove the cell from the record to train it again")
     planner = DecoderPlanner(Decoder.load(weights))
     began = time.process_time()
-    found = {test: measure(planner, test, world, FILMS) for test in TESTS}
+    found = {test: measure(planner, test, world, FILMS[world]) for test in TESTS}
     return {**row, world: found, f"{world}_cpu_s": round(time.process_time() - began, 1)}
 
 

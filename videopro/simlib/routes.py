@@ -35,13 +35,19 @@ _SPANS = {
 class Route:
     """A way to answer questions of a kind."""
 
-    plan: str
     body: str
     """The program's lines, with {operation} for names and {slot} for what the question names."""
     seen: Callable[[Film, Sequence[Found]], Seen] | None = None
     """What is looked at, given what a search found; None: a special operation, which looks by itself."""
     search: Callable[[Film, Asked], tuple[list[Found], list[Found]]] | None = None
     """What its search finds, and what it finds where it goes wrong; None: it searches nothing."""
+
+    @property
+    def plan(self) -> str:
+        """The operations in order of their calls. A planner that names them first decides on one after
+        another, and not on a whole program at once."""
+        called = dict.fromkeys(name for name in _PLACEHOLDER.findall(self.body) if name != "slot")
+        return "Call " + ", then ".join(f"{{{name}}}" for name in called) + "."
 
     @property
     def template(self) -> str:
@@ -191,7 +197,6 @@ def _edge(film: Film, at_end: bool) -> Seen:
 _CLIPS = 'intervals, clips = {get_informative_clips}(video, "{slot}")\n    '
 _LINES = 'lines = {get_informative_subtitles}(video, "{slot}")\n    '
 _ASK = "\n    return {query_mc}(frames, question, choices"
-_FIND = "Find it, then look."
 
 
 def _spans(found: str) -> list[str]:
@@ -202,46 +207,42 @@ def _spans(found: str) -> list[str]:
 def _routes(kind: str) -> Iterable[Route]:
     special = f"get_{kind}"
     slot = '"{slot}", ' if "query" in OPERATIONS[special].arguments else ""
-    yield Route("One module tells it.", f"return {{{special}}}(video, {slot}choices)")
-    yield Route("One look is enough.", "return {query_native}(video, question, choices)", _whole(FRAMES))
+    yield Route(f"return {{{special}}}(video, {slot}choices)")
+    yield Route("return {query_native}(video, question, choices)", _whole(FRAMES))
     if kind in ("color", "shape", "move", "sign_place"):
         for frames in _spans("clips[0]"):
-            yield Route(_FIND, f"{_CLIPS}{frames}{_ASK})", _first, _scenes)
+            yield Route(f"{_CLIPS}{frames}{_ASK})", _first, _scenes)
     if kind == "sign":
         for frames in _spans("clips[0]"):
             text = "\n    text = {run_ocr}(frames[0])"
-            yield Route("Find it, then read.", f"{_CLIPS}{frames}{text}{_ASK}, text)", _with_sign, _scenes)
-            yield Route(_FIND, f"{_CLIPS}{frames}{_ASK})", _first, _scenes)
+            yield Route(f"{_CLIPS}{frames}{text}{_ASK}, text)", _with_sign, _scenes)
+            yield Route(f"{_CLIPS}{frames}{_ASK})", _first, _scenes)
     if kind == "topic":
         for frames in _spans("clips[0]"):
-            yield Route(
-                "Find what is said.", f"{_CLIPS}{frames}{_ASK}, clips[0].subtitles)", _with_said, _scenes
-            )
+            yield Route(f"{_CLIPS}{frames}{_ASK}, clips[0].subtitles)", _with_said, _scenes)
     if kind in ("before", "after"):
         step, window = (-1, "start - 6, start") if kind == "before" else (1, "end, end + 6")
         frames = f"start, end = intervals[0]\n    frames = {{trim_frames}}(video, {window})"
-        yield Route("Find it, then look beside it.", f"{_CLIPS}{frames}{_ASK})", _beside(step), _scenes)
+        yield Route(f"{_CLIPS}{frames}{_ASK})", _beside(step), _scenes)
     if kind == "count":
         frames = "frames = [frame for clip in clips for frame in {extract_frames}(clip)]"
-        yield Route("Find all, then look.", f"{_CLIPS}{frames}{_ASK})", _all, _scenes)
+        yield Route(f"{_CLIPS}{frames}{_ASK})", _all, _scenes)
     if kind == "spoken":
         for frames in _spans("lines[0]"):
-            yield Route("Find the line, then look.", f"{_LINES}{frames}{_ASK})", _first, _lines)
+            yield Route(f"{_LINES}{frames}{_ASK})", _first, _lines)
     if kind == "narration":
         for frames in _spans("lines[0]"):
-            yield Route("Find the line.", f"{_LINES}{frames}{_ASK}, lines[0].text)", _with_line, _lines)
+            yield Route(f"{_LINES}{frames}{_ASK}, lines[0].text)", _with_line, _lines)
         for frames in _spans("video"):
             hints = f'{_ASK}, {{get_subtitle_hints}}(video, "{{slot}}"))'
-            yield Route("Look with hints.", f"{frames}{hints}", _whole_with_hints, _lines)
+            yield Route(f"{frames}{hints}", _whole_with_hints, _lines)
     if kind in ("first", "last"):
         window = "0, 6" if kind == "first" else "duration - 6, duration"
         frames = f"frames = {{trim_frames}}(video, {window})"
         is_last = kind == "last"
-        yield Route(
-            "Look at the end." if is_last else "Look at the begin.", f"{frames}{_ASK})", _ends(is_last)
-        )
+        yield Route(f"{frames}{_ASK})", _ends(is_last))
     for frames in _spans("video"):
-        yield Route("Look at some frames.", f"{frames}{_ASK})", _whole(CLIP_FRAMES))
+        yield Route(f"{frames}{_ASK})", _whole(CLIP_FRAMES))
 
 
 def _ends(is_last: bool) -> Callable[[Film, Sequence[Found]], Seen]:
