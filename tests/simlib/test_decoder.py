@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from videopro.errors import ConfigError
 from videopro.methods.planners import Planner, PlannerReply, PlanRequest
 from videopro.modules.calls import CallContext, Choices, Segment, Text
 from videopro.runs import RunFolder
@@ -156,5 +157,5 @@ def test_ones_own_modules_are_tried() -> None:
     assert found["right"] >= 0.3
     found = try_modules(Caller("query_native"), {"get_sign": read_board}, films=6)["get_sign"]
     assert found["called"] == 0.0
-    with pytest.raises(ValueError, match="unknown operation 'get_smell'"):
+    with pytest.raises(ConfigError, match="unknown operation 'get_smell'"):
         try_modules(Caller("read_board"), {"get_smell": read_board})

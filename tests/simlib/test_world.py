@@ -128,6 +128,26 @@ def test_a_routes_expected_accuracy_is_what_the_executor_gets(kind: str) -> None
         assert sum(right) / len(right) == pytest.approx(mean, abs=spread + 1e-9), body
 
 
+def test_confidences_say_something_unless_they_are_told_not_to() -> None:
+    """Calibrated, and higher for right answers; in the other arm the same for both."""
+    means = {}
+    for tells in (True, False):
+        channel = Channel(tells=tells)
+        right, sure = [], []
+        for row in draw_rows("both", "val", 20, channel=channel):
+            results = answer(row, Oracle(row), channel)
+            right += is_right(row, results)
+            sure += [result.final.confidence for result in results]
+        means[tells] = [
+            sum(c for c, ok in zip(sure, right, strict=True) if ok == which) / right.count(which)
+            for which in (True, False)
+        ]
+        if tells:
+            assert sum(sure) / len(sure) == pytest.approx(sum(right) / len(right), abs=0.05)
+    assert means[True][0] - means[True][1] > 0.2
+    assert means[False][0] == pytest.approx(means[False][1], abs=0.08)
+
+
 def test_modules_are_pure_and_know_their_library() -> None:
     """The same call gives the same answer, and one name is another operation in another library."""
     film, asked = next(asked_of("color"))

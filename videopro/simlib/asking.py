@@ -4,6 +4,7 @@ row."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from videopro.backbones.wrappers import ThreadMeter
 from videopro.benchmarks import ROBUST, Item, Protocol
+from videopro.errors import ConfigError
 from videopro.methods import make_trace
 from videopro.methods.planners import Planner, PlannerReply, PlanRequest
 from videopro.methods.program import Reasoner, ReasoningSettings
@@ -107,10 +109,15 @@ def _share(values: Sequence[bool]) -> float:
     return round(sum(values) / len(values), 4)
 
 
-def record(rows: Sequence[tuple[Row, Sequence[Result]]], planner: Planner, folder: Path) -> None:
+def record(
+    rows: Sequence[tuple[Row, Sequence[Result]]],
+    planner: Planner,
+    folder: Path,
+    settings: ReasoningSettings = ONE_PROGRAM,
+) -> None:
     """Write results as a run's folder, for `videopro view` and `videopro report`. Raises RunError."""
     run = AskedRun(folder)
-    method = {"name": "videopro", **planner.identity()}
+    method = {"name": "videopro", **asdict(settings), **planner.identity()}
     identity = {**asked_identity(PROTOCOL, method=method, seed=0), "model": {"model": "script"}}
     key = run.open({"method": "videopro", "model": "script"}, identity)
     for row, results in rows:
@@ -134,7 +141,7 @@ def try_modules(
     `modules`: your functions, as `@module` takes them, by the operation that each is like (a key of
     OPERATIONS). In films of the val world a planner reads the general modules and these, which the script
     answers in place of yours. Returns for each the number of `questions` that it is the best way to answer,
-    the share of programs that `called` it, and the share that was `right`. Raises ValueError for an unknown
+    the share of programs that `called` it, and the share that was `right`. Raises ConfigError for an unknown
     operation, or a module with fewer arguments than it."""
     own = {key: _standing_for(key, function) for key, function in modules.items()}
     offers = tuple(Offered(key, own[key].name if key in own else key) for key in (*GENERAL, *sorted(own)))
@@ -161,10 +168,10 @@ def try_modules(
 
 def _standing_for(key: str, function: Callable[..., Any]) -> Module:
     if key not in OPERATIONS:
-        raise ValueError(f"unknown operation {key!r}; choose from {', '.join(OPERATIONS)}")
+        raise ConfigError(f"unknown operation {key!r}; choose from {', '.join(OPERATIONS)}")
     made, wanted = module_of(function, family=OPERATIONS[key].family), OPERATIONS[key].arguments
     if len(made.parameters) < len(wanted):
-        raise ValueError(f"{made.name}() stands for {key}({', '.join(wanted)}); give it as many arguments")
+        raise ConfigError(f"{made.name}() stands for {key}({', '.join(wanted)}); give it as many arguments")
     return made
 
 

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from videopro.errors import ConfigError
 from videopro.methods.planners import Planner, PlannerReply, PlanRequest
 from videopro.pocket.vocabulary import (
     COLORS,
@@ -250,11 +251,11 @@ class Decoder(nn.Module):
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read what `save` wrote. Raises ValueError for another vocabulary: the world's words have
+        """Read what `save` wrote. Raises ConfigError for another vocabulary: the world's words have
         changed."""
         stored = torch.load(path, weights_only=True)
         if tuple(stored["words"]) != vocabulary():
-            raise ValueError(f"{path}: its vocabulary is not that of this version; train it again")
+            raise ConfigError(f"{path}: its vocabulary is not that of this version; train it again")
         decoder = cls(stored["size"])
         decoder.load_state_dict(stored["weights"])
         return decoder.eval()

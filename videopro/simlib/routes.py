@@ -23,7 +23,7 @@ Found = Scene | NarrationLine
 
 FILMS = 100
 """Films over which a route's accuracy is expected."""
-HEAD = "</planning>\n<code>\ndef execute_command(video, question):\n    "
+_HEAD = "</planning>\n<code>\ndef execute_command(video, question):\n    "
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _SPANS = {
     "extract": "{extract_frames}(<found>)",
@@ -52,7 +52,7 @@ class Route:
     @property
     def template(self) -> str:
         """The whole reply."""
-        return f"<planning>\n{self.plan}\n{HEAD}{self.body}\n</code>"
+        return f"<planning>\n{self.plan}\n{_HEAD}{self.body}\n</code>"
 
     @property
     def needs(self) -> frozenset[str]:
