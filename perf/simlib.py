@@ -26,7 +26,7 @@ from videopro.cli import cache_root, setting
 from videopro.errors import ConfigError
 from videopro.simlib import ARMS, TESTS, Decoder, DecoderPlanner, measure, shortcuts, train
 
-STEPS = {"0.5": 1000, "2": 1000, "8": 600}
+STEPS = {"0.5": 700, "2": 1000, "8": 600}
 """Steps of a cell by size."""
 FILMS = {"val": 30, "test": 60}
 """Films of each test, by world."""

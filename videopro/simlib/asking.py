@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 from videopro.backbones.wrappers import ThreadMeter
 from videopro.benchmarks import ROBUST, Item, Protocol
 from videopro.errors import ConfigError
+from videopro.executor import parse_program
 from videopro.methods import make_trace
 from videopro.methods.planners import Planner, PlannerReply, PlanRequest
 from videopro.methods.program import Reasoner, ReasoningSettings
@@ -80,21 +82,20 @@ def measure(
     of the oracle in the same rows; `same`, the share of programs that are the oracle's, `missing` of
     questions whose special module the library lacks, and `kinds` of each kind of question."""
     right: list[bool] = []
-    ceiling: list[bool] = []
     same: list[bool] = []
     missing: list[bool] = []
     kinds: dict[str, list[bool]] = {}
     for row in draw_rows(test, world, films, channel=channel):
-        best = answer(row, Oracle(row), channel)
-        found = best if planner is None else answer(row, planner, channel)
+        found = answer(row, Oracle(row) if planner is None else planner, channel)
         right += is_right(row, found)
-        ceiling += is_right(row, best)
-        for asked, one, other in zip(row.asked, found, best, strict=True):
-            is_same = bool(one.rounds) and one.rounds[0].program == other.rounds[0].program
+        for asked, result, best in zip(row.asked, found, row.best, strict=True):
+            wanted = parse_program(best.route.reply(asked, row.library)).code
+            is_same = bool(result.rounds) and result.rounds[0].program == wanted
             same.append(is_same)
             kinds.setdefault(asked.kind, []).append(is_same)
             if f"get_{asked.kind}" not in row.library.names:
                 missing.append(is_same)
+    ceiling = right if planner is None else _ceiling(test, world, films, channel)
     return {
         "questions": len(right),
         "right": _share(right),
@@ -103,6 +104,13 @@ def measure(
         "missing": _share(missing) if missing else None,
         "kinds": {kind: _share(values) for kind, values in sorted(kinds.items())},
     }
+
+
+@cache
+def _ceiling(test: str, world: str, films: int, channel: Channel) -> list[bool]:
+    """Which questions of a test the oracle answers right."""
+    rows = draw_rows(test, world, films, channel=channel)
+    return [each for row in rows for each in is_right(row, answer(row, Oracle(row), channel))]
 
 
 def _share(values: Sequence[bool]) -> float:
@@ -186,7 +194,7 @@ def _calls(result: Result) -> list[Any]:
 
 def shortcuts(world: str, films: int) -> dict[str, dict[str, float]]:
     """What answers without locating anything get right, by kind: the first option; the option that is said
-    most; that of the main place; that which is shown in most of 16 frames of the whole video."""
+    most; those that are shown the longest and the shortest time; that which is shown in most of 16 frames."""
     scores: dict[str, dict[str, list[float]]] = {}
     for number in range(films):
         film = make_film(world, number)
@@ -196,12 +204,14 @@ def shortcuts(world: str, films: int) -> dict[str, dict[str, float]]:
         shown = [_shown(scene) for scene in frames]
         for asked in film.questions:
             options = asked.question.choices
+            seconds_shown = [
+                sum(s.end - s.start for s in script.scenes if option in _shown(s)) for option in options
+            ]
             counts = {
                 "first option": [1.0, 0.0, 0.0, 0.0],
                 "said most": [float(said.count(option)) for option in options],
-                "shown longest": [
-                    sum(s.end - s.start for s in script.scenes if option in _shown(s)) for option in options
-                ],
+                "shown longest": seconds_shown,
+                "shown shortest": [-seconds for seconds in seconds_shown],
                 "in 16 frames": [float(sum(option in each for each in shown)) for option in options],
             }
             gold = ord(asked.answer) - ord("A")

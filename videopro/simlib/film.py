@@ -1,8 +1,8 @@
 """Films as scripts, and questions about them, one of each kind.
 
-A film is a long pocket script with six signs away from its main place, an actor in every scene, five topics
-mentioned once each, and facts that share names and deeds: counting what is mentioned solves none of its
-questions."""
+A film is a long pocket script with six signs at places that are shown once, an actor in every scene, five
+topics mentioned once each, and facts that share names and deeds: counting what is mentioned solves none of
+its questions."""
 
 from __future__ import annotations
 
@@ -105,16 +105,9 @@ def make_film(world: str, number: int) -> Film:
     seed = {"train": 0, "val": 10**8, "test": 2 * 10**8}[world] + number
     rng = np.random.default_rng([1958, seed])
     script = make_script("long", seed)
-    signed = dict(
-        zip(
-            # Not in the long scenes of the main place: how long a sign is shown tells nothing.
-            rng.choice(
-                [at for at, s in enumerate(script.scenes) if s.role != "home"], _SIGNS, replace=False
-            ).tolist(),
-            rng.permutation(SIGNS),
-            strict=False,
-        )
-    )
+    # At places that are shown once, whose scenes are alike: how long a sign is shown tells nothing.
+    once = [at for at, scene in enumerate(script.scenes) if scene.role == "once"]
+    signed = dict(zip(rng.choice(once, _SIGNS, replace=False).tolist(), rng.permutation(SIGNS), strict=False))
     scenes = tuple(
         replace(
             scene,
@@ -229,20 +222,22 @@ def _questions(rng: np.random.Generator, script: Script) -> tuple[Asked, ...]:
     visits = script.visits(counted)
     if str(len(visits)) in COUNTS:
         add("count", str(len(visits)), COUNTS, [span(each) for each in visits], counted, place=counted)
-    signed = [scene for scene in scenes if scene.sign is not None and len(script.visits(scene.place)) == 1]
+    signed = [scene for scene in scenes if scene.sign is not None]
     words_shown = [scene.sign.word for scene in scenes if scene.sign is not None]
-    if signed:
+    once = [scene.place for scene in _once(script)]
+    for kind in ("sign", "sign_place"):
         scene = pick(signed)
         assert scene.sign is not None
-        add("sign", scene.sign.word, words_shown, [span(scene)], scene.place, place=scene.place)
-    scene = pick([scene for scene in scenes if scene.sign is not None])
-    assert scene.sign is not None
-    add("sign_place", scene.place, shown, [span(scene)], scene.sign.word, sign=scene.sign.word)
-    events = [line for line in lines if line.kind == "event"]
+        place, word = scene.place, scene.sign.word
+        if kind == "sign":
+            add(kind, word, words_shown, [span(scene)], place, place=place)
+        else:
+            add(kind, place, once, [span(scene)], word, sign=word)
+    at = {line: next(s.place for s in scenes if s.start <= line.start < s.end) for line in lines}
+    events = [line for line in lines if line.kind == "event" and at[line] in once]
     if events:
         line = events[int(rng.integers(len(events)))]
-        place = next(s.place for s in scenes if s.start <= line.start < s.end)
-        add("spoken", place, shown, [(line.start, line.end)], line.text, line=line.text)
+        add("spoken", at[line], once, [(line.start, line.end)], line.text, line=line.text)
     facts = [line for line in lines if line.kind == "fact"]
     if len(facts) == _FACTS:
         line = facts[int(rng.integers(len(facts)))]
@@ -266,7 +261,7 @@ def _questions(rng: np.random.Generator, script: Script) -> tuple[Asked, ...]:
         )
     add("first", scenes[0].place, shown, [span(scenes[0])])
     add("last", scenes[-1].place, shown, [span(scenes[-1])])
-    four = [str(each) for each in rng.permutation([scene.place for scene in _once(script)])[:4]]
+    four = [str(each) for each in rng.permutation(once)[:4]]
     earliest = min(four, key=shown.index)
     add("earliest", earliest, four, [span(script.visits(earliest)[0])])
     return tuple(made)

@@ -98,12 +98,13 @@ class Channel:
         """An answer that is wrong with this probability; a guess if these are not the question's options."""
         gold = asked.question.choices[LETTERS.index(asked.answer)] if asked is not None else ""
         options = list(choices)
+        error = error if gold in options else guess_error(len(options))
         is_right = gold in options and rng.random() >= error
         others = [at for at, option in enumerate(options) if option != gold]
         at = options.index(gold) if is_right else int(rng.choice(others))
         # On average as sure as it is right, which depends on what it has seen.
-        mean = 1 - error if self.tells else UNINFORMED
-        share = float(rng.beta(*(CONCENTRATION * max(0.02, min(0.98, part)) for part in (mean, 1 - mean))))
+        mean = max(0.02, min(0.98, 1 - error if self.tells else UNINFORMED))
+        share = float(rng.beta(CONCENTRATION * mean, CONCENTRATION * (1 - mean)))
         share = max(share, 1 / len(options) + 0.01)
         letters = dict.fromkeys(LETTERS[: len(options)], (1 - share) / max(1, len(options) - 1))
         letters[LETTERS[at]] = share
