@@ -28,8 +28,8 @@ from videopro.simlib import ARMS, TESTS, Decoder, DecoderPlanner, measure, short
 
 STEPS = {"0.5": 700, "2": 1000, "8": 600}
 """Steps of a cell by size."""
-FILMS = {"val": 30, "test": 60}
-"""Films of each test, by world."""
+STORIES = {"val": 30, "test": 60}
+"""Stories of each test, by world."""
 
 
 @dataclass(frozen=True)
@@ -63,13 +63,13 @@ def cell(arm: str, seed: int, size: str, world: str, row: dict[str, Any]) -> dic
         raise ConfigError(f"{weights}: missing; remove the cell from the record to train it again")
     planner = DecoderPlanner(Decoder.load(weights))
     began = time.process_time()
-    found = {test: measure(planner, test, world, FILMS[world]) for test in TESTS}
+    found = {test: measure(planner, test, world, STORIES[world]) for test in TESTS}
     return {**row, world: found, f"{world}_cpu_s": round(time.process_time() - began, 1)}
 
 
 def work(settings: SimlibSettings) -> None:
     torch.set_num_threads(1)
-    cells = recorded_rows(settings.output, "reads", {"films": FILMS})
+    cells = recorded_rows(settings.output, "reads", {"stories": STORIES})
     for size in settings.sizes:
         for seed in settings.seeds:
             for arm in settings.arms:
@@ -78,8 +78,8 @@ def work(settings: SimlibSettings) -> None:
                     continue
                 cells[name] = cell(arm, seed, size, settings.world, cells.get(name, {}))
                 table = shortcuts("val", 200)
-                write_record(settings.output, {"films": FILMS, "shortcuts": table, "reads": cells})
-    print_tables("perf/simlib.json", {"films": FILMS, "shortcuts": shortcuts("val", 200), "reads": cells})
+                write_record(settings.output, {"stories": STORIES, "shortcuts": table, "reads": cells})
+    print_tables("perf/simlib.json", {"stories": STORIES, "shortcuts": shortcuts("val", 200), "reads": cells})
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ def test_finished_cells_are_kept_and_missing_ones_are_run(
 ) -> None:
     monkeypatch.setenv("VIDEOPRO_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(simlib, "STEPS", {"0.5": 2})
-    monkeypatch.setattr(simlib, "FILMS", {"val": 1, "test": 1})
+    monkeypatch.setattr(simlib, "STORIES", {"val": 1, "test": 1})
     output, trained = tmp_path / "simlib.json", []
 
     def noting(arm: str, *rest: object, **named: object) -> object:

@@ -106,7 +106,7 @@ def test_a_run_of_rows_is_a_run_like_any_other(tmp_path: Path) -> None:
     assert len(traces) == sum(len(row.asked) for row in rows)
     for row, found in zip(rows, results, strict=True):
         for asked, result in zip(row.asked, found, strict=True):
-            (trace,) = [t for t in traces if t.question_id == f"{row.film.name}/{asked.kind}"]
+            (trace,) = [t for t in traces if t.question_id == f"{row.story.name}/{asked.kind}"]
             assert trace.gold == asked.answer
             assert trace.final == result.final
             assert [call.fn for call in trace.rounds[0].execution.calls] == [
@@ -151,11 +151,11 @@ class Caller(Planner):
 
 
 def test_ones_own_modules_are_tried() -> None:
-    found = try_modules(Caller("read_board"), {"get_sign": read_board}, films=6)["get_sign"]
+    found = try_modules(Caller("read_board"), {"get_sign": read_board}, stories=6)["get_sign"]
     assert found["questions"] == 6
     assert found["called"] == 1.0
     assert found["right"] >= 0.3
-    found = try_modules(Caller("query_native"), {"get_sign": read_board}, films=6)["get_sign"]
+    found = try_modules(Caller("query_native"), {"get_sign": read_board}, stories=6)["get_sign"]
     assert found["called"] == 0.0
     with pytest.raises(ConfigError, match="unknown operation 'get_smell'"):
         try_modules(Caller("read_board"), {"get_smell": read_board})

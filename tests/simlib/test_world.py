@@ -1,5 +1,5 @@
-"""The films of simlib and their questions, the libraries that rows draw, and the oracle's routes against what
-the real executor gets."""
+"""The stories of simlib and their questions, the libraries that rows draw, and the oracle's routes against
+what the real executor gets."""
 
 import re
 from collections import Counter, defaultdict
@@ -15,26 +15,26 @@ from videopro.simlib import (
     OPERATIONS,
     TESTS,
     Channel,
-    Film,
     Library,
     Oracle,
     Row,
+    Story,
     answer,
     draw_rows,
-    make_film,
+    make_story,
     shortcuts,
 )
 from videopro.simlib.asking import is_right
-from videopro.simlib.film import Asked
 from videopro.simlib.operations import HELD_OUT_NAMES, HELD_OUT_WORDINGS, UNSEEN
 from videopro.simlib.routes import ROUTES, expected
+from videopro.simlib.story import Asked
 from videopro.simlib.training import ARMS, training_row
 
-FILMS = [make_film("val", number) for number in range(30)]
+STORIES = [make_story("val", number) for number in range(30)]
 
 
-def asked_of(kind: str) -> Iterator[tuple[Film, Asked]]:
-    return ((film, each) for film in FILMS for each in film.questions if each.kind == kind)
+def asked_of(kind: str) -> Iterator[tuple[Story, Asked]]:
+    return ((story, each) for story in STORIES for each in story.questions if each.kind == kind)
 
 
 def option(asked: Asked) -> str:
@@ -43,31 +43,31 @@ def option(asked: Asked) -> str:
 
 def test_answers_are_what_the_script_shows() -> None:
     for kind in ("color", "shape", "move"):
-        for film, asked in asked_of(kind):
+        for story, asked in asked_of(kind):
             (place,) = re.findall(r"at the (\w+)|At the (\w+)", asked.question.text)
-            (scene,) = [scene for scene in film.script.scenes if scene.place in place]
+            (scene,) = [scene for scene in story.script.scenes if scene.place in place]
             assert option(asked) == getattr(scene.actor, kind)
-    for film, asked in asked_of("after"):
-        at = [scene.place for scene in film.script.scenes].index(asked.slot)
-        assert film.script.scenes[at + 1].place == option(asked)
-    for film, asked in asked_of("count"):
-        assert Counter(scene.place for scene in film.script.scenes)[asked.slot] == int(option(asked))
-    for film, asked in asked_of("narration"):
-        assert f"{asked.slot} a {option(asked)}." in [line.text for line in film.script.lines]
+    for story, asked in asked_of("after"):
+        at = [scene.place for scene in story.script.scenes].index(asked.slot)
+        assert story.script.scenes[at + 1].place == option(asked)
+    for story, asked in asked_of("count"):
+        assert Counter(scene.place for scene in story.script.scenes)[asked.slot] == int(option(asked))
+    for story, asked in asked_of("narration"):
+        assert f"{asked.slot} a {option(asked)}." in [line.text for line in story.script.lines]
 
 
 def test_every_kind_is_asked_with_four_options_of_which_one_is_right() -> None:
-    kinds = Counter(asked.kind for film in FILMS for asked in film.questions)
+    kinds = Counter(asked.kind for story in STORIES for asked in story.questions)
     assert set(kinds) == set(KINDS)
-    assert min(kinds.values()) >= len(FILMS) * 0.6
-    for film in FILMS:
-        assert len(film.by_text) == len(film.questions)
-        for asked in film.questions:
+    assert min(kinds.values()) >= len(STORIES) * 0.6
+    for story in STORIES:
+        assert len(story.by_text) == len(story.questions)
+        for asked in story.questions:
             assert len({*asked.question.choices}) == 4
 
 
 def test_counting_solves_no_question_that_needs_a_place() -> None:
-    """The share that each shortcut gets, over 150 films; 3 standard errors of chance are 0.11."""
+    """The share that each shortcut gets, over 150 stories; 3 standard errors of chance are 0.11."""
     table = shortcuts("val", 150)
     # The main place, the first and the last are what the whole video shows.
     located = set(KINDS) - {"weather", "main_place", "first", "last"}
@@ -107,19 +107,19 @@ def test_tests_have_what_they_are_about() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_routes_expected_accuracy_is_what_the_executor_gets(kind: str) -> None:
-    """Each route of a kind, in the real sandbox, over films and over the errors of several channels."""
+    """Each route of a kind, in the real sandbox, over stories and over the errors of several channels."""
     errors = Channel(scale=2.0)
     got: dict[str, list[bool]] = defaultdict(list)
     told: dict[str, list[float]] = defaultdict(list)
-    for film, asked in list(asked_of(kind))[:8]:
+    for story, asked in list(asked_of(kind))[:8]:
         for choice in expected(errors)[kind]:
-            row = Row(film, Library.fixed(sorted(choice.route.needs)), (asked,), (choice,))
+            row = Row(story, Library.fixed(sorted(choice.route.needs)), (asked,), (choice,))
             for seed in range(5):
                 channel = replace(errors, seed=seed)
                 (result,) = answer(row, Oracle(row), channel)
                 assert result.rounds[0].execution.status == "ok", result.rounds[0].execution.error
                 got[choice.route.body] += is_right(row, [result])
-                told[choice.route.body].append(choice.route.accuracy(film, asked, channel))
+                told[choice.route.body].append(choice.route.accuracy(story, asked, channel))
     assert set(got) == {route.body for route in ROUTES[kind]}
     for body, right in got.items():
         mean = sum(told[body]) / len(right)
@@ -150,24 +150,24 @@ def test_confidences_say_something_unless_they_are_told_not_to() -> None:
 
 def test_modules_are_pure_and_know_their_library() -> None:
     """The same call gives the same answer, and one name is another operation in another library."""
-    film, asked = next(asked_of("color"))
+    story, asked = next(asked_of("color"))
     channel = Channel(scale=3.0)
     best = expected(channel)["color"][:1]
-    row = Row(film, Library.fixed(), (asked,), best)
+    row = Row(story, Library.fixed(), (asked,), best)
     assert answer(row, Oracle(row), channel)[0].final == answer(row, Oracle(row), channel)[0].final
     offers = [replace(offer, name="grab_moss") for offer in Library.fixed(("get_color",)).offers]
-    first = Row(film, Library(tuple(offers)), (asked,), best)
-    other = next(each for each in film.questions if each.kind == "move" and each.slot)
+    first = Row(story, Library(tuple(offers)), (asked,), best)
+    other = next(each for each in story.questions if each.kind == "move" and each.slot)
     offers = [replace(offer, name="grab_moss") for offer in Library.fixed(("get_move",)).offers]
-    second = Row(film, Library(tuple(offers)), (other,), expected(channel)["move"][:1])
+    second = Row(story, Library(tuple(offers)), (other,), expected(channel)["move"][:1])
     perfect = Channel(scale=0.0)
     for each in (first, second):
         assert is_right(each, answer(each, Oracle(each), perfect)) == [True]
 
 
 def test_a_program_that_calls_what_is_absent_fails_readably() -> None:
-    film, asked = next(asked_of("color"))
-    whole = Row(film, Library.fixed(), (asked,), expected(MEASURED)["color"][1:2])
+    story, asked = next(asked_of("color"))
+    whole = Row(story, Library.fixed(), (asked,), expected(MEASURED)["color"][1:2])
     (result,) = answer(replace(whole, library=Library.fixed(("get_color",))), Oracle(whole))
     execution = result.rounds[0].execution
     assert execution is not None
@@ -176,8 +176,8 @@ def test_a_program_that_calls_what_is_absent_fails_readably() -> None:
 
 
 def test_replies_are_programs() -> None:
-    film = FILMS[0]
-    for asked in film.questions:
+    story = STORIES[0]
+    for asked in story.questions:
         for route in ROUTES[asked.kind]:
             program = parse_program(route.reply(asked, Library.fixed()))
             assert program.faults == ()

@@ -20,11 +20,11 @@ from videopro.methods.planners import Planner, PlannerReply, PlanRequest
 from videopro.methods.program import Reasoner, ReasoningSettings
 from videopro.modules.calls import Module, module_of
 from videopro.runs import AskedRun, asked_identity
-from videopro.simlib.film import make_film
-from videopro.simlib.library import MEASURED, Channel, FilmContext, Library, Offered
+from videopro.simlib.library import MEASURED, Channel, Library, Offered, StoryContext
 from videopro.simlib.operations import GENERAL, OPERATIONS
 from videopro.simlib.routes import choices
 from videopro.simlib.rows import Row, draw_rows, row_of
+from videopro.simlib.story import make_story
 from videopro.traces import Result, VideoRef
 
 PROTOCOL = Protocol(ROBUST, name="simlib")
@@ -58,7 +58,7 @@ def answer(
     settings: ReasoningSettings = ONE_PROGRAM,
 ) -> list[Result]:
     """The result of each question of a row. Raises as `Reasoner.reason`."""
-    context = FilmContext(row.film, row.library, channel)
+    context = StoryContext(row.story, row.library, channel)
     reasoner = Reasoner(planner, settings, context, thread_meter=ThreadMeter())
     return reasoner.reason([asked.question for asked in row.asked])
 
@@ -75,7 +75,7 @@ def measure(
     planner: Planner | None,
     test: str,
     world: str,
-    films: int,
+    stories: int,
     channel: Channel = MEASURED,
 ) -> dict[str, Any]:
     """A planner on the rows of a test (None: the oracle): `questions`; `right`, a share; `oracle`, the same
@@ -85,7 +85,7 @@ def measure(
     same: list[bool] = []
     missing: list[bool] = []
     kinds: dict[str, list[bool]] = {}
-    for row in draw_rows(test, world, films, channel=channel):
+    for row in draw_rows(test, world, stories, channel=channel):
         found = answer(row, Oracle(row) if planner is None else planner, channel)
         right += is_right(row, found)
         for asked, result, best in zip(row.asked, found, row.best, strict=True):
@@ -95,7 +95,7 @@ def measure(
             kinds.setdefault(asked.kind, []).append(is_same)
             if f"get_{asked.kind}" not in row.library.names:
                 missing.append(is_same)
-    ceiling = right if planner is None else _ceiling(test, world, films, channel)
+    ceiling = right if planner is None else _ceiling(test, world, stories, channel)
     return {
         "questions": len(right),
         "right": _share(right),
@@ -107,9 +107,9 @@ def measure(
 
 
 @cache
-def _ceiling(test: str, world: str, films: int, channel: Channel) -> list[bool]:
+def _ceiling(test: str, world: str, stories: int, channel: Channel) -> list[bool]:
     """Which questions of a test the oracle answers right."""
-    rows = draw_rows(test, world, films, channel=channel)
+    rows = draw_rows(test, world, stories, channel=channel)
     return [each for row in rows for each in is_right(row, answer(row, Oracle(row), channel))]
 
 
@@ -129,25 +129,25 @@ def record(
     identity = {**asked_identity(PROTOCOL, method=method, seed=0), "model": {"model": "script"}}
     key = run.open({"method": "videopro", "model": "script"}, identity)
     for row, results in rows:
-        video = Path(f"{row.film.name}.script")
+        video = Path(f"{row.story.name}.script")
         for asked, result in zip(row.asked, results, strict=True):
             item = Item(
-                *(f"{row.film.name}/{asked.kind}", video, row.film.name, asked.question, asked.answer),
+                *(f"{row.story.name}/{asked.kind}", video, row.story.name, asked.question, asked.answer),
                 groups={"family": asked.kind},
                 evidence=asked.evidence,
             )
-            ref = VideoRef(str(video), row.film.name, row.film.name, row.film.script.duration)
+            ref = VideoRef(str(video), row.story.name, row.story.name, row.story.script.duration)
             run.add(make_trace(item, result, ref, run_key=key, protocol=PROTOCOL))
     run.close()
 
 
 def try_modules(
-    planner: Planner, modules: Mapping[str, Callable[..., Any]], *, films: int = 20
+    planner: Planner, modules: Mapping[str, Callable[..., Any]], *, stories: int = 20
 ) -> dict[str, dict[str, float]]:
     """Try descriptions of your own modules on a planner, before any video is indexed.
 
     `modules`: your functions, as `@module` takes them, by the operation that each is like (a key of
-    OPERATIONS). In films of the val world a planner reads the general modules and these, which the script
+    OPERATIONS). In stories of the val world a planner reads the general modules and these, which the script
     answers in place of yours. Returns for each the number of `questions` that it is the best way to answer,
     the share of programs that `called` it, and the share that was `right`. Raises ConfigError for an unknown
     operation, or a module with fewer arguments than it."""
@@ -157,10 +157,10 @@ def try_modules(
     for key, shown in own.items():
         called: list[bool] = []
         right: list[bool] = []
-        for number in range(films):
-            film = make_film("val", number)
-            kinds = {each.kind for each in film.questions if key in _best_needs(each.kind, film, library)}
-            row = row_of(film, library, Channel(), kinds)
+        for number in range(stories):
+            story = make_story("val", number)
+            kinds = {each.kind for each in story.questions if key in _best_needs(each.kind, story, library)}
+            row = row_of(story, library, Channel(), kinds)
             results = answer(row, planner)
             right += is_right(row, results)
             calls = [[call.fn for call in _calls(result)] for result in results]
@@ -183,8 +183,8 @@ def _standing_for(key: str, function: Callable[..., Any]) -> Module:
     return made
 
 
-def _best_needs(kind: str, film: Any, library: Library) -> frozenset[str]:
-    asked = next(each for each in film.questions if each.kind == kind)
+def _best_needs(kind: str, story: Any, library: Library) -> frozenset[str]:
+    asked = next(each for each in story.questions if each.kind == kind)
     return choices(asked, library, MEASURED)[0].route.needs
 
 
@@ -192,17 +192,17 @@ def _calls(result: Result) -> list[Any]:
     return [call for each in result.rounds if each.execution is not None for call in each.execution.calls]
 
 
-def shortcuts(world: str, films: int) -> dict[str, dict[str, float]]:
-    """What answers without locating anything get right, by kind: the first option; the option that is said
+def shortcuts(world: str, stories: int) -> dict[str, dict[str, float]]:
+    """The shares that are right without locating anything, by kind: the first option; the option that is said
     most; those that are shown the longest and the shortest time; that which is shown in most of 16 frames."""
     scores: dict[str, dict[str, list[float]]] = {}
-    for number in range(films):
-        film = make_film(world, number)
-        script = film.script
+    for number in range(stories):
+        story = make_story(world, number)
+        script = story.script
         said = " ".join(line.text for line in script.lines)
-        frames = [film.scene_at(time) for time in np.linspace(0, script.duration, 33)[1::2]]
+        frames = [story.scene_at(time) for time in np.linspace(0, script.duration, 33)[1::2]]
         shown = [_shown(scene) for scene in frames]
-        for asked in film.questions:
+        for asked in story.questions:
             options = asked.question.choices
             seconds_shown = [
                 sum(s.end - s.start for s in script.scenes if option in _shown(s)) for option in options

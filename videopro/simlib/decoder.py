@@ -38,9 +38,9 @@ from videopro.pocket.vocabulary import (
 )
 from videopro.question import prompts
 from videopro.simlib import operations
-from videopro.simlib.film import PHRASES
 from videopro.simlib.operations import ARGUMENT_NAMES, LEADS, OPERATIONS
 from videopro.simlib.routes import ROUTES
+from videopro.simlib.story import PHRASES
 from videopro.traces import PLAN_KINDS
 
 SIZES: Mapping[str, tuple[int, int, int]] = {"0.5": (96, 4, 4), "2": (192, 4, 6), "8": (336, 6, 8)}

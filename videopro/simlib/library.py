@@ -1,6 +1,6 @@
-"""A library of a row, and what its modules answer: a film's script through a channel of errors.
+"""A library of a row, and what its modules answer: a story's script through a channel of errors.
 
-Modules are pure: an error is drawn from the seed, the film, the operation and its arguments.
+Modules are pure: an error is drawn from the seed, the story, the operation and its arguments.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from videopro.modules.calls import (
 )
 from videopro.pocket.drawing import FPS, HEIGHT, WIDTH
 from videopro.question import LETTERS, Answer
-from videopro.simlib.film import Asked, Film
 from videopro.simlib.operations import ARGUMENT_NAMES, LEADS, OPERATIONS
+from videopro.simlib.story import Asked, Story
 from videopro.video import Video, uniform_times
 
 T = TypeVar("T")
@@ -116,12 +116,12 @@ MEASURED = Channel()
 
 
 class _Script(Video):
-    """A film as modules hold it: a video without a file, of which nothing is decoded."""
+    """A story as modules hold it: a video without a file, of which nothing is decoded."""
 
-    def __init__(self, film: Film) -> None:
-        self.film = film
-        self.path, self.id = Path(f"{film.name}.script"), film.name
-        self.duration, self.fps = film.script.duration, float(FPS)
+    def __init__(self, story: Story) -> None:
+        self.story = story
+        self.path, self.id = Path(f"{story.name}.script"), story.name
+        self.duration, self.fps = story.script.duration, float(FPS)
         self.width, self.height, self.rotation = WIDTH, HEIGHT, 0
         self.codec, self.notes, self.nearest_intact = "script", (), 0.0
 
@@ -205,14 +205,14 @@ class Library:
         return Module(offer.name, call, operation.family, parameters, returns, (), True, doc)
 
 
-class FilmContext(VideoContext):
-    """A film with one library, whose modules ask its script."""
+class StoryContext(VideoContext):
+    """A story with one library, whose modules ask its script."""
 
     video: _Script
     backbone: _Nobody
 
-    def __init__(self, film: Film, library: Library, channel: Channel = MEASURED) -> None:
-        super().__init__(_Script(film), _Nobody(channel))
+    def __init__(self, story: Story, library: Library, channel: Channel = MEASURED) -> None:
+        super().__init__(_Script(story), _Nobody(channel))
         self.library, self._modules = library, library.modules()
 
     def modules(self, *, is_open: bool) -> dict[str, Module]:
@@ -223,7 +223,7 @@ class FilmContext(VideoContext):
         return {**super()._identity_parts(family), "library": self.library.names, **self.backbone.identity()}
 
     def clip(self, start: float, end: float, score: float | None = None) -> ClipHandle:
-        lines = [line.text for line in self.video.film.script.lines if start <= line.start < end]
+        lines = [line.text for line in self.video.story.script.lines if start <= line.start < end]
         return ClipHandle(self.video, start, end, score, "\n".join(lines))
 
     def frame(self, time: float) -> FrameHandle:
@@ -234,15 +234,15 @@ class FilmContext(VideoContext):
 
 
 class _Call:
-    """One call of an operation: the film, and the generator of its errors."""
+    """One call of an operation: the story, and the generator of its errors."""
 
     def __init__(self, call: CallContext, key: str) -> None:
-        assert isinstance(call.context, FilmContext)
+        assert isinstance(call.context, StoryContext)
         self.call, self.context, self.key = call, call.context, key
-        self.film, self.channel = call.context.video.film, call.context.backbone.channel
+        self.story, self.channel = call.context.video.story, call.context.backbone.channel
 
     def rng(self, *arguments: object) -> np.random.Generator:
-        return self.channel.rng(self.film.name, self.key, *arguments)
+        return self.channel.rng(self.story.name, self.key, *arguments)
 
     def maybe_lost(self, rng: np.random.Generator, found: list[T], others: Sequence[T]) -> list[T]:
         """What was found, or, where the search goes wrong, another one."""
@@ -259,7 +259,7 @@ class _Call:
 
 def _clips(call: _Call, video: Any, query: str) -> tuple[list[tuple[float, float]], list[ClipHandle]]:
     """The scenes of the place, or with the sign, that the query names."""
-    words, scenes = query.split(), call.film.script.scenes
+    words, scenes = query.split(), call.story.script.scenes
     found = [s for s in scenes if s.place in words or (s.sign is not None and s.sign.word in words)]
     if not found:
         raise ModuleError(f"no clip found for {query!r}; search for a place or a sign of this video")
@@ -270,7 +270,7 @@ def _clips(call: _Call, video: Any, query: str) -> tuple[list[tuple[float, float
 
 def _lines(call: _Call, video: Any, query: str) -> list[LineHandle]:
     """The lines that have all words of the query, else fewer."""
-    lines, wanted = call.film.script.lines, set(_words(query))
+    lines, wanted = call.story.script.lines, set(_words(query))
     most = max(len(wanted & set(_words(line.text))) for line in lines)
     if most == 0:
         raise ModuleError(f"no line found for {query!r}; use words that are said")
@@ -292,7 +292,7 @@ def _extract(call: _Call, clip: Any) -> list[FrameHandle]:
 
 
 def _trim(call: _Call, video: Any, start: float, end: float) -> list[FrameHandle]:
-    start, end = max(0.0, start), min(end, call.film.script.duration)
+    start, end = max(0.0, start), min(end, call.story.script.duration)
     if start >= end:
         raise ModuleError(f"no frames from {start:.1f} to {end:.1f} s; give a start before the end")
     return [call.context.frame(time) for time in uniform_times(start, end, CLIP_FRAMES)]
@@ -300,7 +300,7 @@ def _trim(call: _Call, video: Any, start: float, end: float) -> list[FrameHandle
 
 def _ocr(call: _Call, frame: FrameHandle) -> str:
     call.use([frame.time])
-    sign = call.film.scene_at(frame.time).sign
+    sign = call.story.scene_at(frame.time).sign
     return sign.word if sign is not None else ""
 
 
@@ -319,9 +319,9 @@ def _look(
     call: _Call, times: Sequence[float], question: str, choices: tuple[str, ...], context: str
 ) -> AnswerHandle:
     call.use(times)
-    asked = call.film.by_text.get(question)
+    asked = call.story.by_text.get(question)
     rng = call.rng(times, question, choices, context)
-    is_seen = asked is not None and sees(call.film, asked, times, context)
+    is_seen = asked is not None and sees(call.story, asked, times, context)
     if is_seen:
         assert asked is not None
         error = call.channel.error(asked.kind, read=bool(context))
@@ -334,7 +334,7 @@ def _special(call: _Call, video: Any, choices: tuple[str, ...], query: str = "")
     """The answer to the question of the operation's kind that has this slot; to any other, a guess among
     these options."""
     kind = OPERATIONS[call.key].kind
-    asked = next((q for q in call.film.questions if q.kind == kind and q.slot == query), None)
+    asked = next((q for q in call.story.questions if q.kind == kind and q.slot == query), None)
     error = call.channel.error(kind)
     return AnswerHandle(call.channel.reply(call.rng(query, choices), asked, choices, error), "mc", choices)
 
@@ -344,13 +344,13 @@ def guess_error(options: int) -> float:
     return 1 - 1 / options
 
 
-def sees(film: Film, asked: Asked, times: Sequence[float], context: str) -> bool:
+def sees(story: Story, asked: Asked, times: Sequence[float], context: str) -> bool:
     """Whether these frames and this text have the evidence of a question."""
     if asked.said:
         return asked.said in context
     if asked.kind == "main_place":
         # The place with most frames is taken for the main one.
-        shown = [film.scene_at(time).place for time in times]
+        shown = [story.scene_at(time).place for time in times]
         gold = asked.question.choices[LETTERS.index(asked.answer)]
         return max(dict.fromkeys(shown), key=shown.count, default="") == gold
     hits = [any(start <= time < end for time in times) for start, end in asked.evidence]

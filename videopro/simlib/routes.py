@@ -12,17 +12,17 @@ from dataclasses import dataclass
 from functools import cache
 
 from videopro.pocket.script import NarrationLine, Scene
-from videopro.simlib.film import KINDS, Asked, Film, make_film
 from videopro.simlib.library import CLIP_FRAMES, FRAMES, Channel, Library, guess_error, sees
 from videopro.simlib.operations import GENERAL, OPERATIONS
+from videopro.simlib.story import KINDS, Asked, Story, make_story
 from videopro.video import uniform_times
 
 Seen = tuple[list[float], str]
 """Times of frames (s) that a route looks at, and the text that it passes on."""
 Found = Scene | NarrationLine
 
-FILMS = 100
-"""Films over which a route's accuracy is expected."""
+STORIES = 100
+"""Stories over which a route's accuracy is expected."""
 _HEAD = "</planning>\n<code>\ndef execute_command(video, question):\n    "
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _SPANS = {
@@ -37,9 +37,9 @@ class Route:
 
     body: str
     """The program's lines, with {operation} for names and {slot} for what the question names."""
-    seen: Callable[[Film, Sequence[Found]], Seen] | None = None
+    seen: Callable[[Story, Sequence[Found]], Seen] | None = None
     """What is looked at, given what a search found; None: a special operation, which looks by itself."""
-    search: Callable[[Film, Asked], tuple[list[Found], list[Found]]] | None = None
+    search: Callable[[Story, Asked], tuple[list[Found], list[Found]]] | None = None
     """What its search finds, and what it finds where it goes wrong; None: it searches nothing."""
 
     @property
@@ -69,23 +69,23 @@ class Route:
         # Every second part is a placeholder's name.
         return [words[part] if at % 2 else part for at, part in enumerate(_PLACEHOLDER.split(self.template))]
 
-    def accuracy(self, film: Film, asked: Asked, channel: Channel) -> float:
+    def accuracy(self, story: Story, asked: Asked, channel: Channel) -> float:
         """The probability of the right answer, exactly: over all that its search may find."""
         if self.seen is None:
             return 1 - channel.error(asked.kind)
         if self.search is None:
-            return self._accuracy(film, asked, channel, ())
-        found, others = self.search(film, asked)
-        right = self._accuracy(film, asked, channel, found)
+            return self._accuracy(story, asked, channel, ())
+        found, others = self.search(story, asked)
+        right = self._accuracy(story, asked, channel, found)
         if not others or channel.lost == 0:
             return right
-        wrong = sum(self._accuracy(film, asked, channel, [other]) for other in others) / len(others)
+        wrong = sum(self._accuracy(story, asked, channel, [other]) for other in others) / len(others)
         return (1 - channel.lost) * right + channel.lost * wrong
 
-    def _accuracy(self, film: Film, asked: Asked, channel: Channel, found: Sequence[Found]) -> float:
+    def _accuracy(self, story: Story, asked: Asked, channel: Channel, found: Sequence[Found]) -> float:
         assert self.seen is not None
-        times, context = self.seen(film, found)
-        if not sees(film, asked, times, context):
+        times, context = self.seen(story, found)
+        if not sees(story, asked, times, context):
             return 1 - guess_error(len(asked.question.choices))
         return 1 - channel.error(asked.kind, read=bool(context))
 
@@ -96,7 +96,7 @@ class Choice:
 
     route: Route
     accuracy: float
-    """Expected over films, 0 to 1."""
+    """Expected over stories, 0 to 1."""
 
 
 def choices(asked: Asked, library: Library, channel: Channel) -> list[Choice]:
@@ -109,12 +109,12 @@ def choices(asked: Asked, library: Library, channel: Channel) -> list[Choice]:
 
 @cache
 def expected(channel: Channel) -> Mapping[str, tuple[Choice, ...]]:
-    """The routes of each kind with their accuracy over the first films of training. Not of one film: what a
-    look at it would happen to see, nobody knows who plans."""
-    films = [make_film("train", number) for number in range(FILMS)]
+    """The routes of each kind with their accuracy over the first stories of training. Not of one story: what
+    a look at it would happen to see, nobody knows who plans."""
+    stories = [make_story("train", number) for number in range(STORIES)]
     table = {}
     for kind, routes in ROUTES.items():
-        asked = [(film, each) for film in films for each in film.questions if each.kind == kind]
+        asked = [(story, each) for story in stories for each in story.questions if each.kind == kind]
         means = [sum(route.accuracy(*each, channel) for each in asked) / len(asked) for route in routes]
         # Rounded, so that routes that differ by chance are equal.
         table[kind] = tuple(Choice(*pair) for pair in zip(routes, (round(m, 2) for m in means), strict=True))
@@ -124,71 +124,71 @@ def expected(channel: Channel) -> Mapping[str, tuple[Choice, ...]]:
 # ---- what routes look at -----------------------------------------------------------------------------------
 
 
-def _scenes(film: Film, asked: Asked) -> tuple[list[Found], list[Found]]:
-    scenes = film.script.scenes
+def _scenes(story: Story, asked: Asked) -> tuple[list[Found], list[Found]]:
+    scenes = story.script.scenes
     found = [s for s in scenes if asked.slot in (s.place, s.sign.word if s.sign is not None else "")]
     return [*found], [scene for scene in scenes if scene not in found]
 
 
-def _lines(film: Film, asked: Asked) -> tuple[list[Found], list[Found]]:
-    lines, wanted = film.script.lines, asked.slot.strip(".").split()
+def _lines(story: Story, asked: Asked) -> tuple[list[Found], list[Found]]:
+    lines, wanted = story.script.lines, asked.slot.strip(".").split()
     # A slot is a whole line, or a name and a deed, which one line has.
     found = [line for line in lines if set(wanted) <= set(line.text.strip(".").split())]
     return [*found], [line for line in lines if line not in found]
 
 
-def _first(film: Film, found: Sequence[Found]) -> Seen:
+def _first(story: Story, found: Sequence[Found]) -> Seen:
     return list(uniform_times(found[0].start, found[0].end, CLIP_FRAMES)), ""
 
 
-def _all(film: Film, found: Sequence[Found]) -> Seen:
+def _all(story: Story, found: Sequence[Found]) -> Seen:
     return [time for each in found for time in uniform_times(each.start, each.end, CLIP_FRAMES)], ""
 
 
-def _with_sign(film: Film, found: Sequence[Found]) -> Seen:
-    times, _ = _first(film, found)
-    sign = film.scene_at(times[0]).sign
+def _with_sign(story: Story, found: Sequence[Found]) -> Seen:
+    times, _ = _first(story, found)
+    sign = story.scene_at(times[0]).sign
     return times, sign.word if sign is not None else ""
 
 
-def _with_said(film: Film, found: Sequence[Found]) -> Seen:
+def _with_said(story: Story, found: Sequence[Found]) -> Seen:
     """The first scene, and all that is said in it."""
     scene = found[0]
-    lines = [line.text for line in film.script.lines if scene.start <= line.start < scene.end]
-    return _first(film, found)[0], "\n".join(lines)
+    lines = [line.text for line in story.script.lines if scene.start <= line.start < scene.end]
+    return _first(story, found)[0], "\n".join(lines)
 
 
-def _with_line(film: Film, found: Sequence[Found]) -> Seen:
+def _with_line(story: Story, found: Sequence[Found]) -> Seen:
     line = found[0]
     assert isinstance(line, NarrationLine)
-    return _first(film, found)[0], line.text
+    return _first(story, found)[0], line.text
 
 
-def _whole(count: int) -> Callable[[Film, Sequence[Found]], Seen]:
-    return lambda film, found: (list(uniform_times(0.0, film.script.duration, count)), "")
+def _whole(count: int) -> Callable[[Story, Sequence[Found]], Seen]:
+    return lambda story, found: (list(uniform_times(0.0, story.script.duration, count)), "")
 
 
-def _whole_with_hints(film: Film, found: Sequence[Found]) -> Seen:
-    return _whole(CLIP_FRAMES)(film, found)[0], _with_line(film, found)[1]
+def _whole_with_hints(story: Story, found: Sequence[Found]) -> Seen:
+    return _whole(CLIP_FRAMES)(story, found)[0], _with_line(story, found)[1]
 
 
 BESIDE = 6.0
 """Seconds before or after a scene, and at the video's ends, that are looked at: scenes are longer."""
 
 
-def _beside(step: int) -> Callable[[Film, Sequence[Found]], Seen]:
-    def seen(film: Film, found: Sequence[Found]) -> Seen:
+def _beside(step: int) -> Callable[[Story, Sequence[Found]], Seen]:
+    def seen(story: Story, found: Sequence[Found]) -> Seen:
         scene = found[0]
         start, end = (scene.start - BESIDE, scene.start) if step < 0 else (scene.end, scene.end + BESIDE)
-        start, end = max(0.0, start), min(end, film.script.duration)
+        start, end = max(0.0, start), min(end, story.script.duration)
         # At an end of the video there is nothing beside it: the call fails.
         return (list(uniform_times(start, end, CLIP_FRAMES)) if start < end else []), ""
 
     return seen
 
 
-def _edge(film: Film, at_end: bool) -> Seen:
-    end = film.script.duration if at_end else BESIDE
+def _edge(story: Story, at_end: bool) -> Seen:
+    end = story.script.duration if at_end else BESIDE
     return list(uniform_times(end - BESIDE, end, CLIP_FRAMES)), ""
 
 
@@ -245,8 +245,8 @@ def _routes(kind: str) -> Iterable[Route]:
         yield Route(f"{frames}{_ASK})", _whole(CLIP_FRAMES))
 
 
-def _ends(is_last: bool) -> Callable[[Film, Sequence[Found]], Seen]:
-    return lambda film, found: _edge(film, is_last)
+def _ends(is_last: bool) -> Callable[[Story, Sequence[Found]], Seen]:
+    return lambda story, found: _edge(story, is_last)
 
 
 ROUTES = {kind: tuple(_routes(kind)) for kind in KINDS}

@@ -1,4 +1,4 @@
-"""Rows: a library that is drawn anew, with questions about one film, in training and in each test."""
+"""Rows: a library that is drawn anew, with questions about one story, in training and in each test."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from videopro.simlib.film import Asked, Film, make_film
 from videopro.simlib.library import MEASURED, Channel, Library, Offered
 from videopro.simlib.operations import (
     ARGUMENT_NAMES,
@@ -20,6 +19,7 @@ from videopro.simlib.operations import (
     WORDINGS,
 )
 from videopro.simlib.routes import Choice, choices
+from videopro.simlib.story import Asked, Story, make_story
 
 TRAINED = tuple(key for key in OPERATIONS if key not in UNSEEN)
 """The operations of libraries in training."""
@@ -31,9 +31,9 @@ TESTS = ("fixed", "dropped", "renamed", "both", "new", "new_only", "wordings")
 
 @dataclass(frozen=True)
 class Row:
-    """Questions about one film with one library, each with the oracle's choice."""
+    """Questions about one story with one library, each with the oracle's choice."""
 
-    film: Film
+    story: Story
     library: Library
     asked: tuple[Asked, ...]
     best: tuple[Choice, ...]
@@ -70,7 +70,7 @@ def dropped(rng: np.random.Generator, keys: Sequence[str]) -> list[str]:
 def draw_rows(
     test: str, world: str, count: int, *, seed: int = 0, channel: Channel = MEASURED
 ) -> Iterator[Row]:
-    """The rows of a test, one a film.
+    """The rows of a test, one a story.
 
     `fixed`: the library of training under its own names; `dropped`: a subset of it; `renamed`: all of it,
     under names that no training has; `both`. `new`: a subset with operations that no training has, renamed,
@@ -79,7 +79,7 @@ def draw_rows(
     """
     for number in range(count):
         rng = np.random.default_rng([7, seed, TESTS.index(test), number])
-        film = make_film(world, number)
+        story = make_story(world, number)
         if test in ("fixed", "renamed"):
             keys: Sequence[str] = TRAINED
         else:
@@ -102,16 +102,16 @@ def draw_rows(
             names=HELD_OUT_NAMES if test in ("renamed", "both") else TRAINED_NAMES,
             wordings=HELD_OUT_WORDINGS if test == "wordings" else TRAINED_WORDINGS,
         )
-        yield row_of(film, library, channel, kinds)
+        yield row_of(story, library, channel, kinds)
 
 
-def row_of(film: Film, library: Library, channel: Channel, kinds: set[str] | None = None) -> Row:
-    """The questions of a film (of these kinds) that a library can answer in any way."""
+def row_of(story: Story, library: Library, channel: Channel, kinds: set[str] | None = None) -> Row:
+    """The questions of a story (of these kinds) that a library can answer in any way."""
     asked, best = [], []
-    for each in film.questions:
+    for each in story.questions:
         if kinds is None or each.kind in kinds:
             possible = choices(each, library, channel)
             if possible:
                 asked.append(each)
                 best.append(possible[0])
-    return Row(film, library, tuple(asked), tuple(best))
+    return Row(story, library, tuple(asked), tuple(best))

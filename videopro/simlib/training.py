@@ -15,12 +15,12 @@ from torch.nn import functional as F
 from videopro.modules import reference_text
 from videopro.question import prompts
 from videopro.simlib.decoder import END, PAD, Decoder, padded, reply_ids, split_prompt
-from videopro.simlib.film import make_film
 from videopro.simlib.library import MEASURED, Library
 from videopro.simlib.rows import TRAINED, Row, draw_library, dropped, row_of
+from videopro.simlib.story import make_story
 
 ROWS = 4
-"""Rows of a step: each is a library, with the questions of a film."""
+"""Rows of a step: each is a library, with the questions of a story."""
 _SAVED_SECONDS = 120.0
 
 Draw = Callable[[np.random.Generator, float], Library]
@@ -64,10 +64,10 @@ class Trained:
 
 
 def training_row(arm: str, seed: int, number: int, progress: float) -> Row:
-    """The row of a number, whose film no other row of its seed has."""
+    """The row of a number, whose story no other row of its seed has."""
     rng = np.random.default_rng([13, seed, number])
-    film = make_film("train", seed * 10**7 + number)
-    return row_of(film, ARMS[arm](rng, progress), MEASURED)
+    story = make_story("train", seed * 10**7 + number)
+    return row_of(story, ARMS[arm](rng, progress), MEASURED)
 
 
 def encoded(row: Row) -> tuple[list[int], list[list[int]], list[list[int]]]:
@@ -107,7 +107,7 @@ def train(
     arm: str, seed: int, size: str, steps: int, *, rate: float = 3e-3, checkpoint: Path | None = None
 ) -> Trained:
     """Train an arm of ARMS on steps of ROWS rows. With a `checkpoint`, which is written every two minutes,
-    the same call goes on from where it was."""
+    the same call resumes."""
     torch.manual_seed(seed)
     decoder = Decoder(size)
     optimizer = torch.optim.AdamW(decoder.parameters(), lr=rate, betas=(0.9, 0.98), weight_decay=0.01)

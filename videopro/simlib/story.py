@@ -1,6 +1,6 @@
-"""Films as scripts, and questions about them, one of each kind.
+"""Stories as scripts, and questions about them, one of each kind.
 
-A film is a long pocket script with six signs at places that are shown once, an actor in every scene, five
+A story is a long pocket script with six signs at places that are shown once, an actor in every scene, five
 topics mentioned once each, and facts that share names and deeds: counting what is mentioned solves none of
 its questions."""
 
@@ -68,7 +68,7 @@ _FACTS, _TOPICS, _SIGNS = 4, 5, 6
 
 @dataclass(frozen=True)
 class Asked:
-    """A question about a film, with what its script knows."""
+    """A question about a story, with what its script knows."""
 
     kind: str
     question: Question
@@ -83,7 +83,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Film:
+class Story:
     """A script under a name, and its questions."""
 
     name: str
@@ -100,8 +100,8 @@ class Film:
         return next((scene for scene in self.script.scenes if time < scene.end), self.script.scenes[-1])
 
 
-def make_film(world: str, number: int) -> Film:
-    """The film of a number in a world: `train`, `val` and `test` share no film."""
+def make_story(world: str, number: int) -> Story:
+    """The story of a number in a world: `train`, `val` and `test` share no story."""
     seed = {"train": 0, "val": 10**8, "test": 2 * 10**8}[world] + number
     rng = np.random.default_rng([1958, seed])
     script = make_script("long", seed)
@@ -118,7 +118,7 @@ def make_film(world: str, number: int) -> Film:
     )
     script = replace(script, scenes=scenes)
     script = replace(script, lines=_narrate(rng, script))
-    return Film(f"{world}/{number}", script, _questions(rng, script))
+    return Story(f"{world}/{number}", script, _questions(rng, script))
 
 
 def _once(script: Script) -> list[Scene]:
@@ -129,7 +129,7 @@ def _narrate(rng: np.random.Generator, script: Script) -> tuple[NarrationLine, .
     """The lines with new facts and topics: two names by two deeds, each pair with another thing, and each
     topic once, one of them at a place that is shown once."""
     lines = [
-        replace(line, text=f"So it goes on, {number}.", kind="filler", name="", deed="", thing="")
+        replace(line, text=f"Time passes, {number}.", kind="filler", name="", deed="", thing="")
         if line.kind != "event"
         else line
         for number, line in enumerate(script.lines)
@@ -142,7 +142,7 @@ def _narrate(rng: np.random.Generator, script: Script) -> tuple[NarrationLine, .
             scene.start <= lines[at].start < scene.end and scene.start in at_once for scene in script.scenes
         )
 
-    # So that the narrator's topic at a place can be asked for in most films.
+    # So that the narrator's topic at a place can be asked for in most stories.
     free.sort(key=is_at_once)
     topics = rng.permutation(TOPICS)[:_TOPICS]
     scenes_used: set[float] = set()
