@@ -14,7 +14,6 @@ import numpy as np
 from videopro.backbones.wrappers import ThreadMeter
 from videopro.benchmarks import ROBUST, Item, Protocol
 from videopro.errors import ConfigError
-from videopro.executor import parse_program
 from videopro.methods import make_trace
 from videopro.methods.planners import Planner, PlannerReply, PlanRequest
 from videopro.methods.program import Reasoner, ReasoningSettings
@@ -89,8 +88,8 @@ def measure(
         found = answer(row, Oracle(row) if planner is None else planner, channel)
         right += is_right(row, found)
         for asked, result, best in zip(row.asked, found, row.best, strict=True):
-            wanted = parse_program(best.route.reply(asked, row.library)).code
-            is_same = bool(result.rounds) and result.rounds[0].program == wanted
+            wanted = best.route.reply(asked, row.library)
+            is_same = bool(result.rounds) and f"<code>\n{result.rounds[0].program}\n</code>" in wanted
             same.append(is_same)
             kinds.setdefault(asked.kind, []).append(is_same)
             if f"get_{asked.kind}" not in row.library.names:
