@@ -1,13 +1,13 @@
 """Runs the cells of "reads" that the record lacks: planners on a library that is fixed, dropped from,
 renamed, or renamed by a curriculum.
 
-    python -m perf.simlib [--sizes 0.5] [--seeds 0] [--arms curriculum fixed] [--world val] [--output FILE]
+    python -m perf.simlib [--arms curriculum fixed] [--sizes 0.5] [--seeds 0] [--steps 700] [--world val]
 
-A cell (arm, seed, size) trains a decoder on as many steps as the others of its size, at most 30 CPU minutes,
-and measures it on every test of a world. A killed cell goes on from its checkpoint, and a finished one is in
-the record, which the same command completes. `--world test` measures trained decoders on the test world,
-which is opened once, when all cells are there and the hypotheses of docs/results/simlib.md are committed.
-Writes perf/simlib.json, with CPU seconds."""
+A cell (arm, seed, size, steps) trains a decoder, for at most 30 CPU minutes, and measures it on every test of
+a world. A killed cell resumes from its checkpoint, and a finished one is in the record, which the same
+command completes. `--world test` measures trained decoders on the test world, which is opened once, when all
+cells are there and the hypotheses of docs/results/simlib.md are committed. Writes perf/simlib.json, with CPU
+seconds."""
 
 from __future__ import annotations
 
@@ -26,8 +26,6 @@ from videopro.cli import cache_root, setting
 from videopro.errors import ConfigError
 from videopro.simlib import ARMS, TESTS, Decoder, DecoderPlanner, measure, shortcuts, train
 
-STEPS = {"0.5": 700, "2": 1000, "8": 600}
-"""Steps of a cell by size."""
 STORIES = {"val": 30, "test": 60}
 """Stories of each test, by world."""
 
@@ -39,21 +37,21 @@ class SimlibSettings:
     arms: tuple[str, ...] = field(default=tuple(ARMS), metadata=setting("arms to run"))
     sizes: tuple[str, ...] = field(default=("0.5",), metadata=setting("millions of parameters"))
     seeds: tuple[int, ...] = field(default=(0,), metadata=setting("seeds of training"))
+    steps: int = field(default=700, metadata=setting("steps of a training, of 4 rows each"))
     world: str = field(default="val", metadata=setting("val, or test to open the test world"))
     output: Path = field(default=ROOT / "perf" / "simlib.json", metadata=setting("file for the results"))
 
 
-def cell(arm: str, seed: int, size: str, world: str, row: dict[str, Any]) -> dict[str, Any]:
+def cell(arm: str, seed: int, size: str, steps: int, world: str, row: dict[str, Any]) -> dict[str, Any]:
     """The row of a cell with what it lacked."""
     folder = cache_root() / "simlib"
     folder.mkdir(parents=True, exist_ok=True)
-    stem = f"{arm}-{seed}-{size}"
+    stem = f"{arm}-{seed}-{size}-{steps}"
     weights = folder / f"{stem}.pt"
     if not row:
-        trained = train(arm, seed, size, STEPS[size], checkpoint=folder / f"{stem}.checkpoint")
+        trained = train(arm, seed, size, steps, checkpoint=folder / f"{stem}.checkpoint")
         trained.decoder.save(weights)
         row = {
-            "steps": STEPS[size],
             "questions": trained.questions,
             "parameters": sum(part.numel() for part in trained.decoder.parameters()),
             "cpu_s": round(trained.cpu_seconds, 1),
@@ -73,10 +71,11 @@ def work(settings: SimlibSettings) -> None:
     for size in settings.sizes:
         for seed in settings.seeds:
             for arm in settings.arms:
-                name = f"{arm}/{seed}/{size}"
+                name = f"{arm}/{seed}/{size}/{settings.steps}"
                 if settings.world in cells.get(name, {}):
                     continue
-                cells[name] = cell(arm, seed, size, settings.world, cells.get(name, {}))
+                row = cells.get(name, {})
+                cells[name] = cell(arm, seed, size, settings.steps, settings.world, row)
                 table = shortcuts("val", 200)
                 write_record(settings.output, {"stories": STORIES, "shortcuts": table, "reads": cells})
     print_tables("perf/simlib.json", {"stories": STORIES, "shortcuts": shortcuts("val", 200), "reads": cells})

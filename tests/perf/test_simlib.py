@@ -14,7 +14,6 @@ def test_finished_cells_are_kept_and_missing_ones_are_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("VIDEOPRO_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(simlib, "STEPS", {"0.5": 2})
     monkeypatch.setattr(simlib, "STORIES", {"val": 1, "test": 1})
     output, trained = tmp_path / "simlib.json", []
 
@@ -25,15 +24,15 @@ def test_finished_cells_are_kept_and_missing_ones_are_run(
     monkeypatch.setattr(simlib, "train", noting)
 
     def run(arms: tuple[str, ...], world: str = "val") -> dict[str, dict[str, object]]:
-        simlib.work(simlib.SimlibSettings(arms=arms, world=world, output=output))
+        simlib.work(simlib.SimlibSettings(arms=arms, steps=2, world=world, output=output))
         return json.loads(output.read_text())["reads"]
 
     first = run(("fixed",))
-    assert set(first["fixed/0/0.5"]["val"]) == {*TESTS}
+    assert set(first["fixed/0/0.5/2"]["val"]) == {*TESTS}
     both = run(("fixed", "dropped"))
     assert trained == ["fixed", "dropped"]
-    assert both["fixed/0/0.5"] == first["fixed/0/0.5"]
+    assert both["fixed/0/0.5/2"] == first["fixed/0/0.5/2"]
     opened = run(("fixed",), "test")
     assert trained == ["fixed", "dropped"]
-    assert set(opened["fixed/0/0.5"]["test"]) == {*TESTS}
-    assert "test" not in opened["dropped/0/0.5"]
+    assert set(opened["fixed/0/0.5/2"]["test"]) == {*TESTS}
+    assert "test" not in opened["dropped/0/0.5/2"]

@@ -53,6 +53,8 @@ _BLOCK_AT = 640
 # Brackets, commas and line ends say nothing that other tokens do not.
 _WORD = re.compile(r"- `|\)`: |->|Question: |\nChoices:\n|[A-D]\. |_?[A-Za-z]+|\d+|[^\s\w(),]")
 _PLACEHOLDER = re.compile(r"\{\w+\}")
+_ENTRY = "- `"
+"""The token with which an entry of the reference begins."""
 _REFERENCE = "Available functions\n\n"
 _QUESTION = "\n\nQuestion: "
 
@@ -195,8 +197,14 @@ class Decoder(nn.Module):
         (rows, questions, tokens), which read `reference` (rows, tokens); both padded at their ends."""
         x, y = self._embedded(reference), self._embedded(blocks)
         length, size = reference.shape[-1], blocks.shape[-1]
-        at, after = self._rotation(0, length), self._rotation(_BLOCK_AT, size)
-        # A key that is padding is seen by nobody.
+        # An entry of the reference is read by itself, wherever it stands: its tokens see each other, both
+        # ways.
+        entries = (reference == _numbers()[_ENTRY]).cumsum(-1) * (reference != PAD)
+        places = torch.arange(length).expand_as(reference)
+        starts = torch.where(entries.diff(dim=-1, prepend=entries[:, :1]) > 0, places, 0).cummax(-1).values
+        at, after = self._rotation((places - starts)[:, None]), self._rotation(torch.arange(size) + _BLOCK_AT)
+        apart = torch.where(entries[:, None, :, None] == entries[:, None, None, :], 0.0, -torch.inf)
+        # A key that is padding is seen by nobody else.
         hidden = torch.where(reference == PAD, -torch.inf, 0.0)[:, None, None, None, :]
         later = torch.full((size, size), -torch.inf).triu(1)
         for layer in self.layers:
@@ -206,8 +214,7 @@ class Decoder(nn.Module):
             seen, own = _attention(q, rk, k, hidden, later)
             mixed = _of_reference(seen, rv, size) + own @ v
             y = layer.rest(y, mixed)
-            # Both ways within the reference: a name reads the description after it.
-            among = F.scaled_dot_product_attention(rq, rk, rv, attn_mask=hidden[:, 0], scale=1.0)
+            among = F.scaled_dot_product_attention(rq, rk, rv, attn_mask=apart, scale=1.0)
             x = layer.rest(x, among)
         x, y = self.norms[0](x), self.norms[1](y)
         written = (y @ self.embedding.weight.T).float().softmax(-1)
@@ -223,10 +230,10 @@ class Decoder(nn.Module):
         x: Tensor = self.embedding(ids)
         return x + self.before * F.pad(x, (0, 0, 1, 0))[..., :-1, :]
 
-    def _rotation(self, start: int, count: int) -> tuple[Tensor, Tensor]:
+    def _rotation(self, places: Tensor) -> tuple[Tensor, Tensor]:
         assert isinstance(self.cos, Tensor)
         assert isinstance(self.sin, Tensor)
-        return self.cos[start : start + count], self.sin[start : start + count]
+        return self.cos[places], self.sin[places]
 
     @torch.inference_mode()
     def write(self, reference: Sequence[int], questions: Sequence[Sequence[int]]) -> list[list[int]]:
