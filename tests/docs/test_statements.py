@@ -190,7 +190,6 @@ _GIVEN: dict[str, dict[str, str]] = {
     "settings and thresholds": {
         "docs/results/methods/videoagent.md": "0.5",
         "docs/results/official-scorers.md": "0.7",
-        "docs/results/simlib.md": "0.5",
     },
     "sizes of files and models": {
         "docs/results/pocket-model.md": "1.5 1.6 7.6",
