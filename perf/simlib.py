@@ -1,0 +1,85 @@
+"""Runs the cells of "reads" that the record lacks: planners on a library that is fixed, dropped from,
+renamed, or renamed by a curriculum.
+
+    python -m perf.simlib [--arms curriculum fixed] [--sizes 0.5] [--seeds 0] [--steps 700] [--world val]
+
+A cell (arm, seed, size, steps) trains a decoder, for at most 30 CPU minutes, and measures it on every test of
+a world. A killed cell resumes from its checkpoint, and a finished one is in the record, which the same
+command completes. `--world test` measures trained decoders on the test world, which is opened once, when all
+cells are there and the hypotheses of docs/results/simlib.md are committed. Writes perf/simlib.json, with CPU
+seconds."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from perf import ROOT
+from perf.command import run_command
+from perf.recorded import print_tables
+from perf.recording import recorded_rows, write_record
+from videopro.cli import cache_root, setting
+from videopro.errors import ConfigError
+from videopro.simlib import ARMS, TESTS, Decoder, DecoderPlanner, measure, shortcuts, train
+
+STORIES = {"val": 30, "test": 60}
+"""Stories of each test, by world."""
+
+
+@dataclass(frozen=True)
+class SimlibSettings:
+    """Train planners on libraries that are drawn anew, and measure what they read."""
+
+    arms: tuple[str, ...] = field(default=tuple(ARMS), metadata=setting("arms to run"))
+    sizes: tuple[str, ...] = field(default=("0.5",), metadata=setting("millions of parameters"))
+    seeds: tuple[int, ...] = field(default=(0,), metadata=setting("seeds of training"))
+    steps: int = field(default=700, metadata=setting("steps of a training, of 4 rows each"))
+    world: str = field(default="val", metadata=setting("val, or test to open the test world"))
+    output: Path = field(default=ROOT / "perf" / "simlib.json", metadata=setting("file for the results"))
+
+
+def cell(arm: str, seed: int, size: str, steps: int, world: str, row: dict[str, Any]) -> dict[str, Any]:
+    """The row of a cell with what it lacked."""
+    folder = cache_root() / "simlib"
+    folder.mkdir(parents=True, exist_ok=True)
+    stem = f"{arm}-{seed}-{size}-{steps}"
+    weights = folder / f"{stem}.pt"
+    if not row:
+        trained = train(arm, seed, size, steps, checkpoint=folder / f"{stem}.checkpoint")
+        trained.decoder.save(weights)
+        row = {
+            "questions": trained.questions,
+            "parameters": sum(part.numel() for part in trained.decoder.parameters()),
+            "cpu_s": round(trained.cpu_seconds, 1),
+            "losses": trained.losses,
+        }
+    if not weights.exists():
+        raise ConfigError(f"{weights}: missing; remove the cell from the record to train it again")
+    planner = DecoderPlanner(Decoder.load(weights))
+    began = time.process_time()
+    found = {test: measure(planner, test, world, STORIES[world]) for test in TESTS}
+    return {**row, world: found, f"{world}_cpu_s": round(time.process_time() - began, 1)}
+
+
+def work(settings: SimlibSettings) -> None:
+    torch.set_num_threads(1)
+    cells = recorded_rows(settings.output, "reads", {"stories": STORIES})
+    for size in settings.sizes:
+        for seed in settings.seeds:
+            for arm in settings.arms:
+                name = f"{arm}/{seed}/{size}/{settings.steps}"
+                if settings.world in cells.get(name, {}):
+                    continue
+                row = cells.get(name, {})
+                cells[name] = cell(arm, seed, size, settings.steps, settings.world, row)
+                table = shortcuts("val", 200)
+                write_record(settings.output, {"stories": STORIES, "shortcuts": table, "reads": cells})
+    print_tables("perf/simlib.json", {"stories": STORIES, "shortcuts": shortcuts("val", 200), "reads": cells})
+
+
+if __name__ == "__main__":
+    run_command(SimlibSettings, work, "stopped; the same command goes on")

@@ -1,0 +1,161 @@
+"""The decoder of simlib: what it reads and writes, that questions are blind to each other, and its
+training."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+import torch
+
+from videopro.errors import ConfigError
+from videopro.methods.planners import Planner, PlannerReply, PlanRequest
+from videopro.modules.calls import CallContext, Choices, Segment, Text
+from videopro.runs import RunFolder
+from videopro.simlib import (
+    KINDS,
+    TESTS,
+    Decoder,
+    DecoderPlanner,
+    Oracle,
+    answer,
+    draw_rows,
+    measure,
+    record,
+    train,
+    try_modules,
+)
+from videopro.simlib.decoder import UNKNOWN, padded, text_of
+from videopro.simlib.training import encoded, training_row
+from videopro.traces import read_traces
+
+
+@pytest.mark.parametrize("test", TESTS)
+def test_it_can_read_and_write_every_row(test: str) -> None:
+    for row in draw_rows(test, "val", 3):
+        reference, questions, replies = encoded(row)
+        assert UNKNOWN not in {*reference, *(number for ids in questions + replies for number in ids)}
+        for asked, choice, ids in zip(row.asked, row.best, replies, strict=True):
+            assert text_of(ids[:-1]) == choice.route.reply(asked, row.library)
+
+
+def test_a_question_is_answered_as_if_it_were_alone() -> None:
+    """Neither other questions nor padding changes what a question's place predicts."""
+    torch.manual_seed(1)
+    decoder = Decoder("0.5").eval()
+    rows = [training_row("renamed", 0, number, 1.0) for number in range(2)]
+    coded = [encoded(row) for row in rows]
+    count = min(len(questions) for _, questions, _ in coded)
+    references = padded([reference for reference, _, _ in coded])
+    blocks = padded([ids for _, questions, _ in coded for ids in questions[:count]]).unflatten(0, (2, count))
+    with torch.inference_mode():
+        together = decoder(references, blocks)
+        for row, (reference, questions, _) in enumerate(coded):
+            for number in range(count):
+                ids = questions[number]
+                alone = decoder(torch.tensor([reference]), torch.tensor([[ids]]))[0, 0]
+                torch.testing.assert_close(alone, together[row, number, : len(ids)], atol=1e-4, rtol=1e-3)
+
+
+def test_a_training_that_is_resumed_ends_as_one_that_was_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("videopro.simlib.training._SAVED_SECONDS", -1.0)
+    monkeypatch.setattr("videopro.simlib.training.ROWS", 1)
+    whole = train("fixed", 0, "0.5", 4)
+    assert whole.losses[-1] < whole.losses[0]
+    path = tmp_path / "checkpoint"
+    # Killed after its second step.
+    states: list[bytes] = []
+    saving = torch.save
+
+    def keep(state: Mapping[str, object], where: Path) -> None:
+        saving(state, where)
+        states.append(where.read_bytes())
+
+    monkeypatch.setattr("torch.save", keep)
+    train("fixed", 0, "0.5", 4, checkpoint=path)
+    path.write_bytes(states[1])
+    resumed = train("fixed", 0, "0.5", 4, checkpoint=path)
+    assert resumed.losses == whole.losses
+    assert resumed.questions == whole.questions
+    for name, weights in whole.decoder.state_dict().items():
+        assert torch.equal(weights, resumed.decoder.state_dict()[name]), name
+
+
+def test_a_decoder_is_read_back_as_it_was_saved(tmp_path: Path) -> None:
+    decoder = Decoder("0.5")
+    decoder.save(tmp_path / "decoder.pt")
+    read = Decoder.load(tmp_path / "decoder.pt")
+    assert DecoderPlanner(read).identity() == DecoderPlanner(decoder).identity()
+
+
+def test_a_planner_that_writes_nonsense_is_scored_as_such() -> None:
+    torch.manual_seed(2)
+    scores = measure(DecoderPlanner(Decoder("0.5")), "dropped", "val", 1)
+    assert scores["right"] == scores["same"] == 0.0
+    assert scores["oracle"] > 0.6
+    assert set(scores["kinds"]) <= set(KINDS)
+
+
+def test_a_run_of_rows_is_a_run_like_any_other(tmp_path: Path) -> None:
+    rows = list(draw_rows("both", "val", 2))
+    planners = [Oracle(row) for row in rows]
+    results = [answer(row, planner) for row, planner in zip(rows, planners, strict=True)]
+    record(list(zip(rows, results, strict=True)), planners[0], tmp_path / "run")
+    traces = read_traces(RunFolder(tmp_path / "run").traces)
+    assert len(traces) == sum(len(row.asked) for row in rows)
+    for row, found in zip(rows, results, strict=True):
+        for asked, result in zip(row.asked, found, strict=True):
+            (trace,) = [t for t in traces if t.question_id == f"{row.story.name}/{asked.kind}"]
+            assert trace.gold == asked.answer
+            assert trace.final == result.final
+            assert [call.fn for call in trace.rounds[0].execution.calls] == [
+                call.fn for call in result.rounds[0].execution.calls
+            ]
+
+
+def read_board(call: CallContext, video: Segment, where: Text, options: Choices) -> str:
+    """Read what a board says."""
+    raise NotImplementedError
+
+
+class Caller(Planner):
+    """Calls a user's module for every question, or a general one."""
+
+    name = "caller"
+    asks_model = False
+    is_fine_tuned = True
+    reference = "compact"
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def identity(self) -> dict[str, object]:
+        return {"planner": self.name}
+
+    def write(self, requests: Sequence[PlanRequest]) -> list[PlannerReply]:
+        line = "- `read_board(video, where, options)`: Read what a board says\n"
+        assert all(line in request.prompt for request in requests)
+        place = [
+            request.question.text.partition(" the sign at the ")[2].split(" ")[0] for request in requests
+        ]
+        asked = {"read_board": 'video, "{}", choices', "query_native": "video, question, choices"}[self._name]
+        body = f"    return {self._name}({asked})"
+        return [
+            PlannerReply(
+                f"<planning>\nx\n</planning>\n<code>\ndef execute_command(video, question):\n"
+                f"{body.format(each.rstrip('?'))}\n</code>"
+            )
+            for each in place
+        ]
+
+
+def test_ones_own_modules_are_tried() -> None:
+    found = try_modules(Caller("read_board"), {"get_sign": read_board}, stories=6)["get_sign"]
+    assert found["questions"] == 6
+    assert found["called"] == 1.0
+    assert found["right"] >= 0.3
+    found = try_modules(Caller("query_native"), {"get_sign": read_board}, stories=6)["get_sign"]
+    assert found["called"] == 0.0
+    with pytest.raises(ConfigError, match="unknown operation 'get_smell'"):
+        try_modules(Caller("read_board"), {"get_smell": read_board})

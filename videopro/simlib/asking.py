@@ -1,0 +1,228 @@
+"""Asks rows: a planner's programs run in the real executor, against the library and the script of each
+row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from videopro.backbones.wrappers import ThreadMeter
+from videopro.benchmarks import ROBUST, Item, Protocol
+from videopro.errors import ConfigError
+from videopro.methods import make_trace
+from videopro.methods.planners import Planner, PlannerReply, PlanRequest
+from videopro.methods.program import Reasoner, ReasoningSettings
+from videopro.modules.calls import Module, module_of
+from videopro.runs import AskedRun, asked_identity
+from videopro.simlib.library import MEASURED, Channel, Library, Offered, StoryContext
+from videopro.simlib.operations import GENERAL, OPERATIONS
+from videopro.simlib.routes import choices
+from videopro.simlib.rows import Row, draw_rows, row_of
+from videopro.simlib.story import make_story
+from videopro.traces import Result, VideoRef
+
+PROTOCOL = Protocol(ROBUST, name="simlib")
+ONE_PROGRAM = ReasoningSettings(max_rounds=0)
+"""One program a question, without refinement."""
+
+
+class Oracle(Planner):
+    """Writes the best program that the library of a row allows: the ceiling."""
+
+    name = "simlib-oracle"
+    asks_model = False
+    is_fine_tuned = True
+    reference = "compact"
+
+    def __init__(self, row: Row) -> None:
+        pairs = zip(row.asked, row.best, strict=True)
+        self._replies = {asked.question: choice.route.reply(asked, row.library) for asked, choice in pairs}
+
+    def identity(self) -> dict[str, object]:
+        return {"planner": self.name}
+
+    def write(self, requests: Sequence[PlanRequest]) -> list[PlannerReply]:
+        return [PlannerReply(self._replies[request.question]) for request in requests]
+
+
+def answer(
+    row: Row,
+    planner: Planner,
+    channel: Channel = MEASURED,
+    settings: ReasoningSettings = ONE_PROGRAM,
+) -> list[Result]:
+    """The result of each question of a row. Raises as `Reasoner.reason`."""
+    context = StoryContext(row.story, row.library, channel)
+    reasoner = Reasoner(planner, settings, context, thread_meter=ThreadMeter())
+    return reasoner.reason([asked.question for asked in row.asked])
+
+
+def is_right(row: Row, results: Sequence[Result]) -> list[bool]:
+    """Whether the final answer of each question of a row is right."""
+    return [
+        result.final is not None and result.final.letter == asked.answer
+        for asked, result in zip(row.asked, results, strict=True)
+    ]
+
+
+def measure(
+    planner: Planner | None,
+    test: str,
+    world: str,
+    stories: int,
+    channel: Channel = MEASURED,
+) -> dict[str, Any]:
+    """A planner on the rows of a test (None: the oracle): `questions`; `right`, a share; `oracle`, the same
+    of the oracle in the same rows; `same`, the share of programs that are the oracle's, `missing` of
+    questions whose special module the library lacks, and `kinds` of each kind of question."""
+    right: list[bool] = []
+    same: list[bool] = []
+    missing: list[bool] = []
+    kinds: dict[str, list[bool]] = {}
+    for row in draw_rows(test, world, stories, channel=channel):
+        found = answer(row, Oracle(row) if planner is None else planner, channel)
+        right += is_right(row, found)
+        for asked, result, best in zip(row.asked, found, row.best, strict=True):
+            wanted = best.route.reply(asked, row.library)
+            is_same = bool(result.rounds) and f"<code>\n{result.rounds[0].program}\n</code>" in wanted
+            same.append(is_same)
+            kinds.setdefault(asked.kind, []).append(is_same)
+            if f"get_{asked.kind}" not in row.library.names:
+                missing.append(is_same)
+    ceiling = right if planner is None else _ceiling(test, world, stories, channel)
+    return {
+        "questions": len(right),
+        "right": _share(right),
+        "oracle": _share(ceiling),
+        "same": _share(same),
+        "missing": _share(missing) if missing else None,
+        "kinds": {kind: _share(values) for kind, values in sorted(kinds.items())},
+    }
+
+
+@cache
+def _ceiling(test: str, world: str, stories: int, channel: Channel) -> list[bool]:
+    """Which questions of a test the oracle answers right."""
+    rows = draw_rows(test, world, stories, channel=channel)
+    return [each for row in rows for each in is_right(row, answer(row, Oracle(row), channel))]
+
+
+def _share(values: Sequence[bool]) -> float:
+    return round(sum(values) / len(values), 4)
+
+
+def record(
+    rows: Sequence[tuple[Row, Sequence[Result]]],
+    planner: Planner,
+    folder: Path,
+    settings: ReasoningSettings = ONE_PROGRAM,
+) -> None:
+    """Write results as a run's folder, for `videopro view` and `videopro report`. Raises RunError."""
+    run = AskedRun(folder)
+    method = {"name": "videopro", **asdict(settings), **planner.identity()}
+    identity = {**asked_identity(PROTOCOL, method=method, seed=0), "model": {"model": "script"}}
+    key = run.open({"method": "videopro", "model": "script"}, identity)
+    for row, results in rows:
+        video = Path(f"{row.story.name}.script")
+        for asked, result in zip(row.asked, results, strict=True):
+            item = Item(
+                *(f"{row.story.name}/{asked.kind}", video, row.story.name, asked.question, asked.answer),
+                groups={"family": asked.kind},
+                evidence=asked.evidence,
+            )
+            ref = VideoRef(str(video), row.story.name, row.story.name, row.story.script.duration)
+            run.add(make_trace(item, result, ref, run_key=key, protocol=PROTOCOL))
+    run.close()
+
+
+def try_modules(
+    planner: Planner, modules: Mapping[str, Callable[..., Any]], *, stories: int = 20
+) -> dict[str, dict[str, float]]:
+    """Try descriptions of your own modules on a planner, before any video is indexed.
+
+    `modules`: your functions, as `@module` takes them, by the operation that each is like (a key of
+    OPERATIONS). In stories of the val world a planner reads the general modules and these, which the script
+    answers in place of yours. Returns for each the number of `questions` that it is the best way to answer,
+    the share of programs that `called` it, and the share that was `right`. Raises ConfigError for an unknown
+    operation, or a module with fewer arguments than it."""
+    own = {key: _standing_for(key, function) for key, function in modules.items()}
+    offers = tuple(Offered(key, own[key].name if key in own else key) for key in (*GENERAL, *sorted(own)))
+    library, counts = Library(tuple({each.key: each for each in offers}.values()), own), {}
+    for key, shown in own.items():
+        called: list[bool] = []
+        right: list[bool] = []
+        for number in range(stories):
+            story = make_story("val", number)
+            kinds = {each.kind for each in story.questions if key in _best_needs(each.kind, story, library)}
+            row = row_of(story, library, Channel(), kinds)
+            results = answer(row, planner)
+            right += is_right(row, results)
+            calls = [[call.fn for call in _calls(result)] for result in results]
+            called += [shown.name in names for names in calls]
+        asked = max(1, len(called))
+        counts[key] = {
+            "questions": len(called),
+            "called": round(sum(called) / asked, 4),
+            "right": round(sum(right) / asked, 4),
+        }
+    return counts
+
+
+def _standing_for(key: str, function: Callable[..., Any]) -> Module:
+    if key not in OPERATIONS:
+        raise ConfigError(f"unknown operation {key!r}; choose from {', '.join(OPERATIONS)}")
+    made, wanted = module_of(function, family=OPERATIONS[key].family), OPERATIONS[key].arguments
+    if len(made.parameters) < len(wanted):
+        raise ConfigError(f"{made.name}() stands for {key}({', '.join(wanted)}); give it as many arguments")
+    return made
+
+
+def _best_needs(kind: str, story: Any, library: Library) -> frozenset[str]:
+    asked = next(each for each in story.questions if each.kind == kind)
+    return choices(asked, library, MEASURED)[0].route.needs
+
+
+def _calls(result: Result) -> list[Any]:
+    return [call for each in result.rounds if each.execution is not None for call in each.execution.calls]
+
+
+def shortcuts(world: str, stories: int) -> dict[str, dict[str, float]]:
+    """The shares that are right without locating anything, by kind: the first option; the option that is said
+    most; those that are shown the longest and the shortest time; that which is shown in most of 16 frames."""
+    scores: dict[str, dict[str, list[float]]] = {}
+    for number in range(stories):
+        story = make_story(world, number)
+        script = story.script
+        said = " ".join(line.text for line in script.lines)
+        frames = [story.scene_at(time) for time in np.linspace(0, script.duration, 33)[1::2]]
+        shown = [_shown(scene) for scene in frames]
+        for asked in story.questions:
+            options = asked.question.choices
+            seconds_shown = [
+                sum(s.end - s.start for s in script.scenes if option in _shown(s)) for option in options
+            ]
+            counts = {
+                "first option": [1.0, 0.0, 0.0, 0.0],
+                "said most": [float(said.count(option)) for option in options],
+                "shown longest": seconds_shown,
+                "shown shortest": [-seconds for seconds in seconds_shown],
+                "in 16 frames": [float(sum(option in each for each in shown)) for option in options],
+            }
+            gold = ord(asked.answer) - ord("A")
+            for name, values in counts.items():
+                best = [value == max(values) for value in values]
+                scores.setdefault(asked.kind, {}).setdefault(name, []).append(best[gold] / sum(best))
+    return {
+        kind: {name: round(sum(values) / len(values), 3) for name, values in found.items()}
+        for kind, found in scores.items()
+    }
+
+
+def _shown(scene: Any) -> set[str]:
+    look = () if scene.actor is None else (scene.actor.color, scene.actor.shape, scene.actor.move)
+    return {scene.place, *look, *(() if scene.sign is None else (scene.sign.word,))}
