@@ -19,7 +19,7 @@ from typing import Any
 import yaml
 
 from videopro.cli import TIMES
-from videopro.commands.doctor import gpu_memory
+from videopro.commands.doctor import gpu_memory, nvidia_gpus
 from videopro.commands.reproduce.stages import Command, Stage, shown
 from videopro.errors import RunError, reason_of, writing_file
 from videopro.storage import write_atomically
@@ -161,7 +161,7 @@ def _run(stage: Stage, command: Command, log: Path) -> Took:
             used.append(gpu_memory())
 
     with ExitStack() as stack:
-        if command.gpus != () and gpu_memory():
+        if command.gpus != () and nvidia_gpus():  # an idle one may use no memory yet
             threading.Thread(target=watch, daemon=True).start()
             stack.callback(stop.set)
         running, tees = [], []
