@@ -26,7 +26,7 @@ from videopro.cli import cache_root, setting
 from videopro.errors import ConfigError
 from videopro.simlib import ARMS, TESTS, Decoder, DecoderPlanner, measure, shortcuts, train
 
-STORIES = {"val": 30, "test": 60}
+STORIES = {"val": 40, "test": 120}
 """Stories of each test, by world."""
 
 

@@ -3,10 +3,12 @@ row."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -23,10 +25,11 @@ from videopro.simlib.library import MEASURED, Channel, Library, Offered, StoryCo
 from videopro.simlib.operations import GENERAL, OPERATIONS
 from videopro.simlib.routes import choices
 from videopro.simlib.rows import Row, draw_rows, row_of
-from videopro.simlib.story import make_story
+from videopro.simlib.story import Asked, make_story
 from videopro.traces import Result, VideoRef
 
 PROTOCOL = Protocol(ROBUST, name="simlib")
+_CALLED = re.compile(r"(\w+)\(")
 ONE_PROGRAM = ReasoningSettings(max_rounds=0)
 """One program a question, without refinement."""
 
@@ -77,32 +80,37 @@ def measure(
     stories: int,
     channel: Channel = MEASURED,
 ) -> dict[str, Any]:
-    """A planner on the rows of a test (None: the oracle): `questions`; `right`, a share; `oracle`, the same
-    of the oracle in the same rows; `same`, the share of programs that are the oracle's, `missing` of
-    questions whose special module the library lacks, and `kinds` of each kind of question."""
-    right: list[bool] = []
-    same: list[bool] = []
-    missing: list[bool] = []
-    kinds: dict[str, list[bool]] = {}
+    """A planner on the rows of a test (None: the oracle). Of all questions, and of those whose special module
+    the library lacks (`missing`): their number; `right`, a share, and `oracle`, the same of the oracle;
+    `same`, the share of programs that are the oracle's; `absent`, of those that call what the library lacks.
+    `kinds`: `same` of each kind of question."""
+    asked: list[tuple[Asked, bool, dict[str, bool]]] = []
+    ceiling = _ceiling(test, world, stories, channel)
     for row in draw_rows(test, world, stories, channel=channel):
         found = answer(row, Oracle(row) if planner is None else planner, channel)
-        right += is_right(row, found)
-        for asked, result, best in zip(row.asked, found, row.best, strict=True):
-            wanted = best.route.reply(asked, row.library)
-            is_same = bool(result.rounds) and f"<code>\n{result.rounds[0].program}\n</code>" in wanted
-            same.append(is_same)
-            kinds.setdefault(asked.kind, []).append(is_same)
-            if f"get_{asked.kind}" not in row.library.names:
-                missing.append(is_same)
-    ceiling = right if planner is None else _ceiling(test, world, stories, channel)
+        for each, result, best, right in zip(row.asked, found, row.best, is_right(row, found), strict=True):
+            program = (result.rounds[0].program if result.rounds else None) or ""
+            own = {"execute_command", *row.library.names.values()}
+            scores = {
+                "right": right,
+                "oracle": ceiling[len(asked)],
+                "same": f"<code>\n{program}\n</code>" in best.route.reply(each, row.library),
+                "absent": bool({*_CALLED.findall(program)} - own),
+            }
+            asked.append((each, f"get_{each.kind}" not in row.library.names, scores))
+    kinds: dict[str, list[bool]] = {}
+    for each, _, scores in asked:
+        kinds.setdefault(each.kind, []).append(scores["same"])
     return {
-        "questions": len(right),
-        "right": _share(right),
-        "oracle": _share(ceiling),
-        "same": _share(same),
-        "missing": _share(missing) if missing else None,
-        "kinds": {kind: _share(values) for kind, values in sorted(kinds.items())},
+        **_shares([scores for _, _, scores in asked]),
+        "missing": _shares([scores for _, is_missing, scores in asked if is_missing]),
+        "kinds": {kind: round(fmean(values), 4) for kind, values in sorted(kinds.items())},
     }
+
+
+def _shares(scores: Sequence[Mapping[str, bool]]) -> dict[str, float]:
+    shares = {name: round(fmean(each[name] for each in scores), 4) for name in (scores or [{}])[0]}
+    return {"questions": len(scores), **shares}
 
 
 @cache
@@ -110,10 +118,6 @@ def _ceiling(test: str, world: str, stories: int, channel: Channel) -> list[bool
     """Which questions of a test the oracle answers right."""
     rows = draw_rows(test, world, stories, channel=channel)
     return [each for row in rows for each in is_right(row, answer(row, Oracle(row), channel))]
-
-
-def _share(values: Sequence[bool]) -> float:
-    return round(sum(values) / len(values), 4)
 
 
 def record(

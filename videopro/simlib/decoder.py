@@ -115,11 +115,12 @@ def text_of(ids: Sequence[int]) -> str:
     return text
 
 
-def split_prompt(prompt: str) -> tuple[list[int], list[int]]:
-    """The ids of a prompt's API reference, and those of its question and choices."""
+def split_prompt(prompt: str) -> tuple[list[list[int]], list[int]]:
+    """The ids of each entry of a prompt's API reference, and those of its question and choices."""
     _, _, shown = prompt.rpartition(_REFERENCE)
     reference, mark, question = shown.rpartition(_QUESTION)
-    return read_ids(reference), read_ids(mark.lstrip() + question)
+    entries = [read_ids(_ENTRY + entry) for entry in reference.split(_ENTRY)[1:]]
+    return entries, read_ids(mark.lstrip() + question)
 
 
 class _Layer(nn.Module):
@@ -143,20 +144,20 @@ class _Layer(nn.Module):
         return y
 
 
-def _attention(q: Tensor, rk: Tensor, k: Tensor, hidden: Tensor, later: Tensor) -> tuple[Tensor, Tensor]:
-    """How much the tokens of blocks look at those of their reference (rows, heads, questions, tokens, keys),
-    and at those before them in the block (rows, questions, heads, tokens, tokens)."""
-    # All questions at once against the reference, which is one matrix for all of them.
-    flat = q.transpose(1, 2).flatten(2, 3)
-    of_reference = (flat @ rk.transpose(-1, -2)).unflatten(2, (-1, q.shape[-2])) + hidden
-    own = (q @ k.transpose(-1, -2)).transpose(1, 2) + later
-    weights = torch.cat([of_reference, own], -1).softmax(-1)
-    return weights[..., : rk.shape[-2]], weights[..., rk.shape[-2] :].transpose(1, 2)
+def _weights(q: Tensor, keys: Sequence[Tensor], hidden: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    """How much tokens (rows, questions, heads, tokens, width) look at those of their reference (rows, heads,
+    tokens, width), which is one matrix for all questions of a row, and at those of their block."""
+    flat = q.transpose(1, 2).flatten(2, 3) @ keys[0].transpose(-1, -2)
+    of_reference = flat.unflatten(2, (q.shape[1], -1))
+    own = q @ keys[1].transpose(-1, -2)
+    both = torch.cat([of_reference.transpose(1, 2) + hidden[0], own + hidden[1]], -1).softmax(-1)
+    seen, of_block = both.split([of_reference.shape[-1], own.shape[-1]], -1)
+    return seen, of_block
 
 
-def _of_reference(weights: Tensor, values: Tensor, size: int) -> Tensor:
-    mixed: Tensor = (weights.flatten(2, 3) @ values).unflatten(2, (-1, size)).transpose(1, 2)
-    return mixed
+def _mixed(seen: Tensor, values: Tensor) -> Tensor:
+    mixed: Tensor = (seen.transpose(1, 2).flatten(2, 3) @ values).unflatten(2, (seen.shape[1], -1))
+    return mixed.transpose(1, 2)
 
 
 def _turned(x: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
@@ -164,6 +165,25 @@ def _turned(x: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
     cos, sin = rotation
     a, b, rest = x.split([cos.shape[-1], cos.shape[-1], x.shape[-1] - 2 * cos.shape[-1]], -1)
     return torch.cat([a * cos - b * sin, a * sin + b * cos, rest], -1)
+
+
+@dataclass(frozen=True)
+class _Read:
+    """References as their questions see them."""
+
+    ids: Tensor
+    keys: list[Tensor]
+    """Of each layer, and of what is copied."""
+    values: list[Tensor]
+
+
+@dataclass(frozen=True)
+class _Past:
+    """What is kept of blocks that are being written."""
+
+    ids: Tensor
+    parts: list[Tensor]
+    """Keys and values of each layer, and keys of what is copied."""
 
 
 class Decoder(nn.Module):
@@ -192,39 +212,65 @@ class Decoder(nn.Module):
         self.register_buffer("cos", turns.cos(), persistent=False)
         self.register_buffer("sin", turns.sin(), persistent=False)
 
-    def forward(self, reference: Tensor, blocks: Tensor) -> Tensor:
-        """The log-probabilities (rows, questions, tokens, words) of what follows each token of `blocks`
-        (rows, questions, tokens), which read `reference` (rows, tokens); both padded at their ends."""
-        x, y = self._embedded(reference), self._embedded(blocks)
-        length, size = reference.shape[-1], blocks.shape[-1]
-        # An entry of the reference is read by itself, wherever it stands: its tokens see each other, both
-        # ways.
-        entries = (reference == _numbers()[_ENTRY]).cumsum(-1) * (reference != PAD)
-        places = torch.arange(length).expand_as(reference)
-        starts = torch.where(entries.diff(dim=-1, prepend=entries[:, :1]) > 0, places, 0).cummax(-1).values
-        at, after = self._rotation((places - starts)[:, None]), self._rotation(torch.arange(size) + _BLOCK_AT)
-        apart = torch.where(entries[:, None, :, None] == entries[:, None, None, :], 0.0, -torch.inf)
-        # A key that is padding is seen by nobody else.
-        hidden = torch.where(reference == PAD, -torch.inf, 0.0)[:, None, None, None, :]
-        later = torch.full((size, size), -torch.inf).triu(1)
+    def forward(self, reference: Tensor, blocks: Tensor, wanted: Tensor) -> Tensor:
+        """The log-probabilities (places, words) of what follows each place of `blocks` (rows, questions,
+        tokens) where `wanted` is true, after `reference` (rows, entries, tokens). Both are padded at their
+        ends."""
+        return self.follow(self.read(reference), blocks, wanted, [])
+
+    def read(self, reference: Tensor) -> _Read:
+        """A reference as the questions about it see it: each entry by itself, wherever it stands, its tokens
+        in both directions."""
+        x, keys, values = self._embedded(reference), [], []
+        at = self._rotation(torch.arange(reference.shape[-1]))
+        # Not infinite: a row with fewer entries has some of padding alone.
+        padding = torch.where(reference == PAD, -1e4, 0.0)[..., None, None, :]
         for layer in self.layers:
             assert isinstance(layer, _Layer)
+            q, k, v = layer.heads_of(x, at)
+            keys.append(k.transpose(1, 2).flatten(2, 3))
+            values.append(v.transpose(1, 2).flatten(2, 3))
+            x = layer.rest(x, (q @ k.transpose(-1, -2) + padding).softmax(-1) @ v)
+        named = self.is_asked(self.norms[0](x)).flatten(1, 2)[:, None]
+        return _Read(reference.flatten(1), [*keys, named], values)
+
+    def follow(self, read: _Read, blocks: Tensor, wanted: Tensor, past: list[_Past]) -> Tensor:
+        """As `forward`, of a reference that is read. `past`: what an earlier call left there of the tokens
+        before `blocks`, to which this one adds; padding may then stand before a block, too."""
+        before = past.pop() if past else _Past(blocks[..., :0], [])
+        ids = torch.cat([before.ids, blocks], -1)
+        size, length = blocks.shape[-1], ids.shape[-1]
+        places = (ids != PAD).cumsum(-1)[..., -size:, None].clamp_min(1) - 1 + _BLOCK_AT
+        y = self._embedded(ids[..., -size - 1 :])[..., -size:, :]
+        after = self._rotation(places.transpose(-1, -2))
+        # A key that is padding is seen by nobody else.
+        hidden = torch.where(read.ids == PAD, -1e4, 0.0)[:, None, None, None]
+        later = torch.full((size, length), -1e4).triu(1 + length - size)
+        own_hidden = later + torch.where(ids == PAD, -1e4, 0.0)[..., None, None, :]
+        kept: list[Tensor] = []
+
+        def joined(new: Tensor) -> Tensor:
+            kept.append(torch.cat([before.parts[len(kept)], new], -2) if before.parts else new)
+            return kept[-1]
+
+        for layer, rk, rv in zip(self.layers, read.keys, read.values, strict=False):
+            assert isinstance(layer, _Layer)
             q, k, v = layer.heads_of(y, after)
-            rq, rk, rv = layer.heads_of(x, at)
-            seen, own = _attention(q, rk, k, hidden, later)
-            mixed = _of_reference(seen, rv, size) + own @ v
-            y = layer.rest(y, mixed)
-            among = F.scaled_dot_product_attention(rq, rk, rv, attn_mask=apart, scale=1.0)
-            x = layer.rest(x, among)
-        x, y = self.norms[0](x), self.norms[1](y)
-        written = (y @ self.embedding.weight.T).float().softmax(-1)
+            seen, own = _weights(q, (rk, joined(k)), (hidden, own_hidden))
+            y = layer.rest(y, _mixed(seen, rv) + own @ joined(v))
+        y = self.norms[1](y)
         # What is copied: names of the reference, and words of the question (one head).
-        q, rk, k = self.asks(y)[:, :, None], self.is_asked(x)[:, None], self.is_asked(y)[:, :, None]
-        seen, own = _attention(q * y.shape[-1] ** -0.5, rk, k, hidden, later)
-        one_of = torch.eye(len(vocabulary()), dtype=seen.dtype)
-        copied = _of_reference(seen, one_of[reference][:, None], size) + own @ one_of[blocks][:, :, None]
+        q = self.asks(y)[:, :, None] * y.shape[-1] ** -0.5
+        keys = read.keys[-1], joined(self.is_asked(y)[:, :, None])
+        seen, own = (part[:, :, 0][wanted].float() for part in _weights(q, keys, (hidden, own_hidden)))
+        past.append(_Past(ids, kept))
+        row, question = wanted.nonzero()[:, :2].unbind(-1)
+        y = y[wanted]
+        written = (y @ self.embedding.weight.T).float().softmax(-1)
+        copied = torch.zeros_like(written).scatter_add(1, read.ids[row], seen)
+        copied = copied.scatter_add(1, ids[row, question], own)
         share = self.copies(y).float().sigmoid()
-        return torch.log((1 - share) * written + share * copied[:, :, 0].float() + 1e-9)
+        return torch.log((1 - share) * written + share * copied + 1e-9)
 
     def _embedded(self, ids: Tensor) -> Tensor:
         x: Tensor = self.embedding(ids)
@@ -236,21 +282,34 @@ class Decoder(nn.Module):
         return self.cos[places], self.sin[places]
 
     @torch.inference_mode()
-    def write(self, reference: Sequence[int], questions: Sequence[Sequence[int]]) -> list[list[int]]:
-        """The most likely reply to each question about one reference, without its end."""
-        read = torch.tensor([list(reference)])
-        replies: list[list[int]] = [[] for _ in questions]
-        going = list(range(len(questions)))
-        for _ in range(LONGEST):
-            blocks = padded([[*questions[at], *replies[at]] for at in going])
-            last = torch.tensor([len(questions[at]) + len(replies[at]) - 1 for at in going])
-            chosen = self(read, blocks[None])[0, torch.arange(len(going)), last].argmax(-1).tolist()
-            for at, number in zip(going, chosen, strict=True):
-                replies[at].append(number)
-            going = [at for at in going if replies[at][-1] != END]
-            if not going:
-                break
-        return [[number for number in reply if number != END] for reply in replies]
+    def write(
+        self,
+        reference: Sequence[Sequence[int]],
+        questions: Sequence[Sequence[int]],
+        generator: torch.Generator | None = None,
+    ) -> list[list[int]]:
+        """The most likely reply to each question about one reference, without its end; with a `generator`,
+        one that is drawn."""
+        read = self.read(padded(reference)[None])
+        longest = max(map(len, questions))
+        blocks = torch.tensor([[*[PAD] * (longest - len(ids)), *ids] for ids in questions])[None]
+        past: list[_Past] = []
+        last = torch.zeros(blocks.shape, dtype=torch.bool)
+        last[..., -1] = True
+        written: list[Tensor] = []
+        ended = torch.zeros(len(questions), dtype=torch.bool)
+        while not ended.all() and len(written) < LONGEST:
+            scores = self.follow(read, blocks, last, past)
+            chosen = (
+                scores.argmax(-1)
+                if generator is None
+                else torch.multinomial(scores.exp(), 1, generator=generator)[:, 0]
+            )
+            written.append(chosen)
+            ended |= chosen == END
+            blocks, last = chosen[None, :, None], torch.ones(1, len(questions), 1, dtype=torch.bool)
+        replies = torch.stack(written, -1).tolist()
+        return [reply[: reply.index(END)] if END in reply else reply for reply in replies]
 
     def save(self, path: Path) -> None:
         """Write the weights, with the size and the vocabulary."""
@@ -274,10 +333,11 @@ def padded(rows: Sequence[Sequence[int]]) -> Tensor:
     return torch.tensor([[*row, *[PAD] * (longest - len(row))] for row in rows])
 
 
-@dataclass(frozen=True)
-class _Read:
-    reference: tuple[int, ...]
-    question: tuple[int, ...]
+def padded_groups(groups: Sequence[Sequence[Sequence[int]]]) -> Tensor:
+    """Groups of rows (groups, rows, longest), with rows of PAD where a group has fewer."""
+    most = max(map(len, groups))
+    filled = padded([row for rows in groups for row in [*rows, *[[]] * (most - len(rows))]])
+    return filled.reshape(len(groups), most, -1)
 
 
 class DecoderPlanner(Planner):
@@ -298,18 +358,16 @@ class DecoderPlanner(Planner):
         return {"planner": self.name, "size": self._decoder.size, "weights": round(weights, 6)}
 
     def write(self, requests: Sequence[PlanRequest]) -> list[PlannerReply]:
-        read = [_Read(*map(tuple, split_prompt(self._prompt(request)))) for request in requests]
-        replies: dict[_Read, list[int]] = {}
-        for reference in dict.fromkeys(each.reference for each in read):
-            same = [each for each in dict.fromkeys(read) if each.reference == reference]
-            written = self._decoder.write(reference, [each.question for each in same])
-            replies |= dict(zip(same, written, strict=True))
-        return [
-            PlannerReply(
-                text_of(replies[each]), len(each.reference) + len(each.question), len(replies[each]), 1
-            )
-            for each in read
-        ]
+        replies: dict[PlanRequest, PlannerReply] = {}
+        read = {request: split_prompt(self._prompt(request)) for request in dict.fromkeys(requests)}
+        for shown in dict.fromkeys(request.api_reference for request in read):
+            same = [request for request in read if request.api_reference == shown]
+            entries = read[same[0]][0]
+            written = self._decoder.write(entries, [read[request][1] for request in same])
+            for request, ids in zip(same, written, strict=True):
+                n_read = sum(map(len, entries)) + len(read[request][1])
+                replies[request] = PlannerReply(text_of(ids), n_read, len(ids), 1)
+        return [replies[request] for request in requests]
 
     def _prompt(self, request: PlanRequest) -> str:
         if request.kind in PLAN_KINDS:

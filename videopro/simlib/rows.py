@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,10 +19,13 @@ from videopro.simlib.operations import (
     WORDINGS,
 )
 from videopro.simlib.routes import Choice, choices
-from videopro.simlib.story import Asked, Story, make_story
+from videopro.simlib.story import KINDS, Asked, Story, make_story
 
 TRAINED = tuple(key for key in OPERATIONS if key not in UNSEEN)
 """The operations of libraries in training."""
+NEW_KINDS = frozenset(OPERATIONS[key].kind for key in UNSEEN)
+"""The kinds of their questions, which training does not ask: else it would teach to answer them without."""
+TRAINED_KINDS = frozenset(KINDS) - NEW_KINDS
 TRAINED_NAMES = tuple(name for name in NAMES if name not in set(HELD_OUT_NAMES))
 TRAINED_WORDINGS = tuple(wording for wording in WORDINGS if wording not in HELD_OUT_WORDINGS)
 TESTS = ("fixed", "dropped", "renamed", "both", "new", "new_only", "wordings")
@@ -84,9 +87,7 @@ def draw_rows(
             keys: Sequence[str] = TRAINED
         else:
             keys = dropped(rng, TRAINED)
-        kinds = None
         if test in ("new", "new_only"):
-            kinds = {OPERATIONS[key].kind for key in UNSEEN}
             # Without them no search, no look at the whole: what is left is the new module.
             lost = (
                 "get_informative_clips",
@@ -102,14 +103,15 @@ def draw_rows(
             names=HELD_OUT_NAMES if test in ("renamed", "both") else TRAINED_NAMES,
             wordings=HELD_OUT_WORDINGS if test == "wordings" else TRAINED_WORDINGS,
         )
+        kinds = NEW_KINDS if test in ("new", "new_only") else TRAINED_KINDS
         yield row_of(story, library, channel, kinds)
 
 
-def row_of(story: Story, library: Library, channel: Channel, kinds: set[str] | None = None) -> Row:
-    """The questions of a story (of these kinds) that a library can answer in any way."""
+def row_of(story: Story, library: Library, channel: Channel, kinds: Collection[str]) -> Row:
+    """The questions of a story, of these kinds, that a library can answer in any way."""
     asked, best = [], []
     for each in story.questions:
-        if kinds is None or each.kind in kinds:
+        if each.kind in kinds:
             possible = choices(each, library, channel)
             if possible:
                 asked.append(each)

@@ -14,9 +14,9 @@ from torch.nn import functional as F
 
 from videopro.modules import reference_text
 from videopro.question import prompts
-from videopro.simlib.decoder import END, PAD, Decoder, padded, reply_ids, split_prompt
+from videopro.simlib.decoder import PAD, Decoder, padded_groups, reply_ids, split_prompt
 from videopro.simlib.library import MEASURED, Library
-from videopro.simlib.rows import TRAINED, Row, draw_library, dropped, row_of
+from videopro.simlib.rows import TRAINED, TRAINED_KINDS, Row, draw_library, dropped, row_of
 from videopro.simlib.story import make_story
 
 ROWS = 4
@@ -67,11 +67,11 @@ def training_row(arm: str, seed: int, number: int, progress: float) -> Row:
     """The row of a number, whose story no other row of its seed has."""
     rng = np.random.default_rng([13, seed, number])
     story = make_story("train", seed * 10**7 + number)
-    return row_of(story, ARMS[arm](rng, progress), MEASURED)
+    return row_of(story, ARMS[arm](rng, progress), MEASURED, TRAINED_KINDS)
 
 
-def encoded(row: Row) -> tuple[list[int], list[list[int]], list[list[int]]]:
-    """The ids of a row's API reference, of its questions, and of their replies."""
+def encoded(row: Row) -> tuple[list[list[int]], list[list[int]], list[list[int]]]:
+    """The ids of the entries of a row's API reference, of its questions, and of their replies."""
     shown = reference_text("compact", tuple(row.library.modules().values()))
     # The instructions before the reference say nothing: it is the prompt of a planner that may look once.
     read = [
@@ -86,21 +86,16 @@ def encoded(row: Row) -> tuple[list[int], list[list[int]], list[list[int]]]:
 
 
 def _batch(rows: list[Row]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """References (rows, tokens), blocks (rows, questions, tokens), and the token to predict at each place of
-    a block, PAD where none counts."""
+    """References (rows, entries, tokens), blocks (rows, questions, tokens), and the token to predict at each
+    place of a block, PAD where none counts."""
     references, blocks, targets = [], [], []
-    most = max(len(row.asked) for row in rows)
     for row in rows:
         reference, questions, replies = encoded(row)
         references.append(reference)
-        pairs = [*zip(questions, replies, strict=True), *[([END], [])] * (most - len(questions))]
-        blocks += [[*question, *reply[:-1]] for question, reply in pairs]
-        targets += [[*[PAD] * (len(question) - 1), *reply] for question, reply in pairs]
-    return (
-        padded(references),
-        padded(blocks).unflatten(0, (len(rows), most)),
-        padded(targets).unflatten(0, (len(rows), most)),
-    )
+        pairs = [*zip(questions, replies, strict=True)]
+        blocks.append([[*question, *reply[:-1]] for question, reply in pairs])
+        targets.append([[*[PAD] * (len(question) - 1), *reply] for question, reply in pairs])
+    return padded_groups(references), padded_groups(blocks), padded_groups(targets)
 
 
 def train(
@@ -127,7 +122,7 @@ def train(
             group["lr"] = rate * min((step + 1) / 200, 0.5 + 0.5 * math.cos(math.pi * progress))
         counted = targets != PAD
         with torch.autocast("cpu", torch.bfloat16):
-            predicted = decoder(reference, blocks)[counted]
+            predicted = decoder(reference, blocks, counted)
         loss = F.nll_loss(predicted, targets[counted])
         optimizer.zero_grad()
         loss.backward()
