@@ -24,7 +24,7 @@ from videopro.simlib import (
     train,
     try_modules,
 )
-from videopro.simlib.decoder import UNKNOWN, padded, text_of
+from videopro.simlib.decoder import PAD, UNKNOWN, padded, padded_groups, text_of
 from videopro.simlib.training import encoded, training_row
 from videopro.traces import read_traces
 
@@ -32,9 +32,10 @@ from videopro.traces import read_traces
 @pytest.mark.parametrize("test", TESTS)
 def test_it_can_read_and_write_every_row(test: str) -> None:
     for row in draw_rows(test, "val", 3):
-        reference, questions, replies = encoded(row)
-        assert UNKNOWN not in {*reference, *(number for ids in questions + replies for number in ids)}
-        for asked, choice, ids in zip(row.asked, row.best, replies, strict=True):
+        lesson = encoded(row)
+        everything = [*lesson.reference, *lesson.questions, *lesson.replies]
+        assert UNKNOWN not in {number for ids in everything for number in ids}
+        for asked, choice, ids in zip(row.asked, row.best, lesson.replies, strict=True):
             assert text_of(ids[:-1]) == choice.route.reply(asked, row.library)
 
 
@@ -43,17 +44,30 @@ def test_a_question_is_answered_as_if_it_were_alone() -> None:
     torch.manual_seed(1)
     decoder = Decoder("0.5").eval()
     rows = [training_row("renamed", 0, number, 1.0) for number in range(2)]
-    coded = [encoded(row) for row in rows]
-    count = min(len(questions) for _, questions, _ in coded)
-    references = padded([reference for reference, _, _ in coded])
-    blocks = padded([ids for _, questions, _ in coded for ids in questions[:count]]).unflatten(0, (2, count))
+    lessons = [encoded(row) for row in rows]
+    count = min(len(lesson.questions) for lesson in lessons)
+    references = padded_groups([lesson.reference for lesson in lessons])
+    blocks = padded_groups([lesson.questions[:count] for lesson in lessons])
     with torch.inference_mode():
-        together = decoder(references, blocks)
-        for row, (reference, questions, _) in enumerate(coded):
-            for number in range(count):
-                ids = questions[number]
-                alone = decoder(torch.tensor([reference]), torch.tensor([[ids]]))[0, 0]
-                torch.testing.assert_close(alone, together[row, number, : len(ids)], atol=1e-4, rtol=1e-3)
+        together = iter(decoder(references, blocks, blocks != PAD))
+        for lesson in lessons:
+            for ids in lesson.questions[:count]:
+                block = torch.tensor([[ids]])
+                for place in decoder(padded(lesson.reference)[None], block, block != PAD):
+                    torch.testing.assert_close(place, next(together), atol=1e-4, rtol=1e-3)
+
+
+def test_what_is_kept_of_a_block_changes_nothing_that_is_written() -> None:
+    torch.manual_seed(3)
+    decoder, lesson = Decoder("0.5").eval(), encoded(training_row("renamed", 0, 5, 1.0))
+    replies = decoder.write(lesson.reference, lesson.questions)
+    reference = padded(lesson.reference)[None]
+    for question, reply in zip(lesson.questions, replies, strict=True):
+        block = torch.tensor([[[*question, *reply]]])
+        scores = decoder(reference, block, block != PAD)[len(question) - 1 : -1]
+        chosen = scores.gather(1, torch.tensor(reply)[:, None])[:, 0]
+        # Each word is the most likely one, as far as rounding tells.
+        torch.testing.assert_close(chosen, scores.max(-1).values, atol=1e-3, rtol=0)
 
 
 def test_a_training_that_is_resumed_ends_as_one_that_was_not(
@@ -94,6 +108,7 @@ def test_a_planner_that_writes_nonsense_is_scored_as_such() -> None:
     scores = measure(DecoderPlanner(Decoder("0.5")), "dropped", "val", 1)
     assert scores["right"] == scores["same"] == 0.0
     assert scores["oracle"] > 0.6
+    assert 0 < scores["missing"]["questions"] < scores["questions"]
     assert set(scores["kinds"]) <= set(KINDS)
 
 

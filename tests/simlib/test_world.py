@@ -134,7 +134,7 @@ def test_confidences_say_something_unless_they_are_told_not_to() -> None:
     for tells in (True, False):
         channel = Channel(tells=tells)
         right, sure = [], []
-        for row in draw_rows("both", "val", 20, channel=channel):
+        for row in draw_rows("both", "val", 60, channel=channel):
             results = answer(row, Oracle(row), channel)
             right += is_right(row, results)
             sure += [result.final.confidence for result in results]

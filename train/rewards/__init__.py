@@ -13,4 +13,5 @@ from videopro.train.rewards.scoring import ACCURACIES as ACCURACIES
 from videopro.train.rewards.scoring import ANSWER as ANSWER
 from videopro.train.rewards.scoring import EQUATION as EQUATION
 from videopro.train.rewards.scoring import FORMS as FORMS
+from videopro.train.rewards.scoring import Rewards as Rewards
 from videopro.train.rewards.scoring import score as score

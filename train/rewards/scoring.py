@@ -60,11 +60,12 @@ def score(
     accuracy: str = ANSWER,
     final: FinalRule = "last",
     form: str = EQUATION,
+    modules: Collection[str] | None = None,
 ) -> Rewards:
     """The rewards of a reply, or of an episode (a reply and its refinements).
 
     `kind`: of the first prompt. `right`: the right letters. `oracle`: the oracle mode (A.3; None: unknown).
-    `accuracy`: one of ACCURACIES.
+    `accuracy`: one of ACCURACIES. `modules`: the names that programs may call; None: this installation's.
 
     `form`: one of FORMS. By `equation` (Eq. 3, A.3) the format reward judges the reply's form alone, and the
     mode reward is paid for the wanted mode, whatever else the reply is worth; a reply without a program that
@@ -77,7 +78,7 @@ def score(
     follows, nor its mode."""
     program = attempts[0][0]
     is_strict = form == STRICT
-    right_form = [not format_faults(*attempt, is_strict=is_strict) for attempt in attempts]
+    right_form = [not format_faults(*attempt, is_strict=is_strict, modules=modules) for attempt in attempts]
     target_mode = wanted_mode(kind, oracle)
     has_mode = right_form[0] if is_strict else bool(program.parameters)
     consistent = None if target_mode is None else float(has_mode and program.mode == target_mode)
@@ -118,7 +119,13 @@ def is_guess(execution: Execution) -> bool:
     return execution.answer.letter is not None and execution.answer.confidence <= 0
 
 
-def format_faults(program: Program, execution: Execution, *, is_strict: bool = False) -> tuple[str, ...]:
+def format_faults(
+    program: Program,
+    execution: Execution,
+    *,
+    is_strict: bool = False,
+    modules: Collection[str] | None = None,
+) -> tuple[str, ...]:
     """What is malformed in a reply; empty if it earns the format reward.
 
     A well-formed reply has planning and code in their tags, valid Python, one `execute_command` that can be
@@ -129,7 +136,8 @@ def format_faults(program: Program, execution: Execution, *, is_strict: bool = F
     faults = list(program.faults)
     if program.parameters:
         faults += _signature(program)
-        unknown = [name for name in program.calls if name not in {**MODULES, **PLUGIN_MODULES}]
+        known = {**MODULES, **PLUGIN_MODULES} if modules is None else modules
+        unknown = [name for name in program.calls if name not in known]
         faults += [f"It calls {name}, which does not exist." for name in unknown]
         if not unknown and set(program.calls) <= CLAIMS:
             faults.append("It looks at nothing: it calls no module.")

@@ -25,7 +25,14 @@ from videopro.benchmarks.fields import (
 )
 from videopro.benchmarks.hub import MANIFESTS, Repository, SplitSize, manifest, model_repositories
 from videopro.benchmarks.jsonl import load_folder
-from videopro.benchmarks.metrics import JudgeGrade, compute_metrics, share_at_iou, unread_share, written_iou
+from videopro.benchmarks.metrics import (
+    JudgeGrade,
+    compute_metrics,
+    interval_iou,
+    share_at_iou,
+    unread_share,
+    written_iou,
+)
 from videopro.benchmarks.protocol import ROBUST, AnswerPrompt, JudgePrompt, Metric, Protocol
 from videopro.benchmarks.record_files import downloaded, read_records
 from videopro.benchmarks.registry import (
@@ -80,6 +87,7 @@ __all__ = [
     "file_name",
     "index",
     "interval",
+    "interval_iou",
     "known_groups",
     "LoadOptions",
     "LoadableBenchmark",

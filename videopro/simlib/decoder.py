@@ -55,6 +55,9 @@ _WORD = re.compile(r"- `|\)`: |->|Question: |\nChoices:\n|[A-D]\. |_?[A-Za-z]+|\
 _PLACEHOLDER = re.compile(r"\{\w+\}")
 _ENTRY = "- `"
 """The token with which an entry of the reference begins."""
+_ATTEMPTS = ("Buggy", "Existing")
+"""What prompts call a program to refine."""
+_PROGRAM = " program:\n<code>\n"
 _REFERENCE = "Available functions\n\n"
 _QUESTION = "\n\nQuestion: "
 
@@ -73,7 +76,7 @@ def vocabulary() -> tuple[str, ...]:
         *(name for forms in ARGUMENT_NAMES.values() for name in forms),
         *(*OPERATIONS, *operations.NAMES, *LEADS, *COLORS, *COUNTS, *DEEDS, *LINE_DOES, *LINE_KINDS),
         *(*LINE_WHO, *MOVES, *NAMES, *PLACES, *SHAPES, *SIGNS, *THINGS, *TOPICS, *WEATHERS),
-        *("- `x(a, b=c)`: The. -> ''", "Question: ", "\nChoices:\n", "A. B. C. D. "),
+        *("- `x(a, b=c)`: The. -> ''", "Question: ", "\nChoices:\n", "A. B. C. D. ", *_ATTEMPTS),
     ]
     pieces = {
         piece
@@ -116,11 +119,14 @@ def text_of(ids: Sequence[int]) -> str:
 
 
 def split_prompt(prompt: str) -> tuple[list[list[int]], list[int]]:
-    """The ids of each entry of a prompt's API reference, and those of its question and choices."""
+    """The ids of each entry of a prompt's API reference, and those of its question and choices; of a program
+    to refine, those of its words that the vocabulary has, such as names, and nothing of its log."""
     _, _, shown = prompt.rpartition(_REFERENCE)
-    reference, mark, question = shown.rpartition(_QUESTION)
+    reference, mark, rest = shown.rpartition(_QUESTION)
     entries = [read_ids(_ENTRY + entry) for entry in reference.split(_ENTRY)[1:]]
-    return entries, read_ids(mark.lstrip() + question)
+    question, _, attempt = rest.partition(_PROGRAM)
+    tried = [number for number in read_ids(attempt.partition("\n</code>")[0]) if number != UNKNOWN]
+    return entries, [*read_ids(mark.lstrip() + question), *tried]
 
 
 class _Layer(nn.Module):
@@ -341,8 +347,7 @@ def padded_groups(groups: Sequence[Sequence[Sequence[int]]]) -> Tensor:
 
 
 class DecoderPlanner(Planner):
-    """Plans with a decoder. It reads the API reference in its compact form, and cannot refine: a second
-    request gets the same plan."""
+    """Plans with a decoder, which reads the API reference in its compact form."""
 
     name = "simlib"
     is_fine_tuned = True
@@ -350,24 +355,25 @@ class DecoderPlanner(Planner):
     plans_open_questions = False
     reads_any_prompt = False
 
-    def __init__(self, decoder: Decoder) -> None:
-        self._decoder = decoder.eval()
+    def __init__(self, decoder: Decoder, generator: torch.Generator | None = None) -> None:
+        """`generator`: draw replies with it; None: write the most likely ones."""
+        self._decoder, self._generator = decoder.eval(), generator
 
     def identity(self) -> dict[str, object]:
         weights = sum(float(part.detach().double().abs().sum()) for part in self._decoder.parameters())
         return {"planner": self.name, "size": self._decoder.size, "weights": round(weights, 6)}
 
     def write(self, requests: Sequence[PlanRequest]) -> list[PlannerReply]:
-        replies: dict[PlanRequest, PlannerReply] = {}
-        read = {request: split_prompt(self._prompt(request)) for request in dict.fromkeys(requests)}
-        for shown in dict.fromkeys(request.api_reference for request in read):
-            same = [request for request in read if request.api_reference == shown]
-            entries = read[same[0]][0]
-            written = self._decoder.write(entries, [read[request][1] for request in same])
-            for request, ids in zip(same, written, strict=True):
-                n_read = sum(map(len, entries)) + len(read[request][1])
-                replies[request] = PlannerReply(text_of(ids), n_read, len(ids), 1)
-        return [replies[request] for request in requests]
+        replies: dict[int, PlannerReply] = {}
+        for shown in dict.fromkeys(request.api_reference for request in requests):
+            same = [at for at, request in enumerate(requests) if request.api_reference == shown]
+            read = [split_prompt(self._prompt(requests[at])) for at in same]
+            entries = read[0][0]
+            written = self._decoder.write(entries, [question for _, question in read], self._generator)
+            for at, (_, question), ids in zip(same, read, written, strict=True):
+                n_read = sum(map(len, entries)) + len(question)
+                replies[at] = PlannerReply(text_of(ids), n_read, len(ids), 1)
+        return [replies[at] for at in range(len(requests))]
 
     def _prompt(self, request: PlanRequest) -> str:
         if request.kind in PLAN_KINDS:

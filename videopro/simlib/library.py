@@ -336,6 +336,9 @@ def _special(call: _Call, video: Any, choices: tuple[str, ...], query: str = "")
     kind = OPERATIONS[call.key].kind
     asked = next((q for q in call.story.questions if q.kind == kind and q.slot == query), None)
     error = call.channel.error(kind)
+    # Which part it looks at is its own business; that is the evidence.
+    spans = [(0.0, call.story.script.duration)] if asked is None else asked.evidence
+    call.use([time for start, end in spans for time in uniform_times(start, end, CLIP_FRAMES)])
     return AnswerHandle(call.channel.reply(call.rng(query, choices), asked, choices, error), "mc", choices)
 
 

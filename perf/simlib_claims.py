@@ -1,0 +1,313 @@
+"""Runs the experiments about the paper's claims on simlib, each with its control, as cells that the record
+lacks.
+
+    python -m perf.simlib_claims [--arms start grpo] [--seeds 0 1 2] [--world val]
+
+A cell is an arm with a seed; each seed has its own stories, prompts and starting planner. `start` is trained
+on all four kinds of rows that a teacher with faults makes; `without-R1` to `-R4` on as many rows without one
+kind, and `tokens-without-R1` to `-R4` on as many tokens of replies. The other arms go on from `start` for the
+same CPU seconds: more of the teacher's rows, rejection, GRPO, both in turn, and GRPO with another reward. The
+record has for each cell how many questions of each story are answered right, by the first program and after a
+refinement. Refinement and routing are read from the planners that `start` trained, under other channels
+too. Writes perf/simlib_claims.json, with CPU seconds; `--world test` measures on the test world, which is
+opened once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from perf import ROOT
+from perf.command import run_command
+from perf.recording import recorded_rows, write_record
+from videopro.cli import cache_root, setting
+from videopro.simlib import (
+    Channel,
+    Decoder,
+    DecoderPlanner,
+    Lesson,
+    Rollout,
+    adaptive_row,
+    answer,
+    look,
+    teach,
+)
+from videopro.simlib import reinforcing as own
+from videopro.simlib.asking import is_right
+from videopro.simlib.teaching import BOTH_STORED, lesson
+from videopro.simlib.teaching import is_right as answered_right
+from videopro.simlib.training import Learner
+from videopro.traces.scoring import Mode
+
+SIZE = "0.5"
+STORIES = {"val": 40, "test": 100}
+"""Stories by world."""
+TAUGHT_STORIES, STEPS, ROWS = 300, 160, 40
+"""Stories of the teacher's rows; steps of a start, and rows of a step."""
+SECONDS = 60.0
+"""CPU seconds for which an arm goes on from a start."""
+GROUPS, SAMPLES = 2, 8
+"""Libraries of a step of GRPO and of rejection, and replies to each of their questions."""
+QUESTIONS = 6
+KINDS = ("R1", "R2", "R3", "R4")
+CHANNELS = {
+    f"{'informed' if tells else 'uninformed'} x {scale:.0f}": Channel(scale=scale, tells=tells)
+    for scale in (1.0, 3.0)
+    for tells in (True, False)
+}
+"""How much the modules err, and whether confidence says anything."""
+
+
+SHOWN = ("first", "final", "is_native", "frames", "overlap")
+
+
+@dataclass(frozen=True)
+class ClaimSettings:
+    """Train and measure planners for the paper's claims, each with its control."""
+
+    arms: tuple[str, ...] = field(default=(), metadata=setting("arms to run; unset: all"))
+    seeds: tuple[int, ...] = field(default=(0, 1, 2, 3, 4), metadata=setting("seeds"))
+    world: str = field(default="val", metadata=setting("val, or test to open the test world"))
+    output: Path = field(
+        default=ROOT / "perf" / "simlib_claims.json", metadata=setting("file for the results")
+    )
+
+
+# ---- rows of the teacher -----------------------------------------------------------------------------------
+
+
+def taught(seed: int) -> list[tuple[str, Lesson]]:
+    """The teacher's rows of a seed, each a lesson of its own with its kind."""
+    path = cache_root() / "simlib" / f"taught-{seed}.pt"
+    if not path.exists():
+        rows = []
+        for number in range(TAUGHT_STORIES):
+            row = adaptive_row("train", seed, number)
+            for each in teach(row, np.random.default_rng([19, seed, number])):
+                one = lesson(row, [each])
+                rows.append((each.kind, one.reference, one.questions[0], one.replies[0]))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        torch.save(rows, path)
+    rows = torch.load(path, weights_only=True)
+    return [(kind, Lesson(reference, [question], [reply])) for kind, reference, question, reply in rows]
+
+
+def chosen(rows: Sequence[tuple[str, Lesson]], arm: str) -> list[Lesson]:
+    """An arm's rows. Arms have as many rows, or as many tokens of replies, as the smallest of them."""
+    left = {kind: [each for name, each in rows if name != kind] for kind in KINDS}
+    kept = left[arm[-2:]] if "without" in arm else [each for _, each in rows]
+    if not arm.startswith("tokens"):
+        return kept[: min(map(len, left.values()))]
+    sizes = np.cumsum([len(each.replies[0]) for each in kept])
+    most = min(sum(len(each.replies[0]) for each in part) for part in left.values())
+    return kept[: int(np.searchsorted(sizes, most))]
+
+
+def batches(lessons: Sequence[Lesson], rng: np.random.Generator) -> Iterator[list[Lesson]]:
+    """Batches of ROWS rows, without end; rows about one library become one lesson."""
+    while True:
+        # Stories stay together: their library is read once.
+        groups: dict[str, list[Lesson]] = {}
+        for each in lessons:
+            groups.setdefault(str(each.reference), []).append(each)
+        joined = [
+            Lesson(g[0].reference, [each.questions[0] for each in g], [each.replies[0] for each in g])
+            for g in groups.values()
+        ]
+        batch: list[Lesson] = []
+        for at in rng.permutation(len(joined)):
+            batch.append(joined[at])
+            if sum(len(each.questions) for each in batch) >= ROWS:
+                yield batch
+                batch = []
+
+
+# ---- arms --------------------------------------------------------------------------------------------------
+
+
+def fine_tuned(seed: int, arm: str) -> Decoder:
+    """A planner that is trained on an arm's rows."""
+    torch.manual_seed(seed)
+    learner = Learner(Decoder(SIZE), 3e-3)
+    feed = batches(chosen(taught(seed), arm), np.random.default_rng([23, seed]))
+    for step in range(STEPS):
+        learner.step(next(feed), step / STEPS, warmup=40)
+    return learner.decoder
+
+
+Reward = Callable[[Rollout], float]
+
+
+def equation(mode: float, overlap: float = 0.0) -> Reward:
+    """Eq. 3's reward with a weight for the mode, and one for what was looked at."""
+
+    def reward(rollout: Rollout) -> float:
+        parts = rollout.rewards
+        consistent = parts.mode_consistency or 0.0
+        return (
+            0.5 * (parts.accuracy or 0)
+            + 0.2 * (parts.format or 0)
+            + mode * consistent
+            + (overlap * rollout.overlap)
+        )
+
+    return reward
+
+
+def going_on(arm: str, seed: int, decoder: Decoder) -> Decoder:
+    """The planner after SECONDS of an arm's training."""
+    learner, began = Learner(decoder, 3e-4 if arm != "more-rows" else 1e-3), time.process_time()
+    generator = torch.Generator().manual_seed(seed)
+    rng = np.random.default_rng([29, seed])
+    feed = batches(chosen(taught(seed), "start"), rng)
+    number, step = 10**6, 0
+    while (spent := time.process_time() - began) < SECONDS:
+        if arm == "more-rows":
+            learner.step(next(feed), spent / SECONDS, warmup=10)
+            continue
+        lessons = []
+        for _ in range(GROUPS):
+            row = _some(adaptive_row("train", seed, number), rng)
+            number += 1
+            modes = _modes(arm, row, rng)
+            groups = own.roll_out(decoder.eval(), row, SAMPLES, generator, modes=modes)
+            is_rejection = arm == "rejection" or (arm == "rejection-grpo" and spent < SECONDS / 2)
+            made = own.rejection_lesson(row, groups) if is_rejection else _grpo(arm, row, groups, rng)
+            lessons += [made] if made is not None else []
+        if lessons:
+            learner.step(lessons, 0.0, warmup=10)
+        step += 1
+    return learner.decoder
+
+
+def _some(row: Any, rng: np.random.Generator) -> Any:
+    at = sorted(rng.permutation(len(row.asked))[:QUESTIONS].tolist())
+    return type(row)(row.story, row.library, tuple(row.asked[i] for i in at), tuple(row.best[i] for i in at))
+
+
+def _modes(arm: str, row: Any, rng: np.random.Generator) -> list[Mode] | None:
+    """The oracle modes of an arm; None: those of A.3."""
+    if arm == "grpo-shuffled-mode":
+        modes = own.oracle_modes(row)
+        return [modes[at] for at in rng.permutation(len(modes))]
+    if arm == "grpo-expected-mode":
+        return own.expected_modes(row)
+    return None
+
+
+def _grpo(arm: str, row: Any, groups: Any, rng: np.random.Generator) -> Lesson | None:
+    if arm == "grpo-random-evidence":
+        drawn = {id(each): float(rng.random()) for group in groups for each in group}
+        base = equation(0.3)
+        return own.grpo_lesson(row, groups, lambda each: base(each) + 0.5 * drawn[id(each)])
+    mode = 0.0 if arm == "grpo-no-mode" else 0.3
+    return own.grpo_lesson(row, groups, equation(mode, 0.5 if arm == "grpo-evidence" else 0.0))
+
+
+LEFT_OUT = tuple(f"{how}without-{kind}" for how in ("", "tokens-") for kind in KINDS)
+GOING_ON = (
+    "more-rows",
+    "rejection",
+    "grpo",
+    "rejection-grpo",
+    "grpo-no-mode",
+    "grpo-shuffled-mode",
+    "grpo-expected-mode",
+    "grpo-evidence",
+    "grpo-random-evidence",
+)
+ARMS = ("start", *GOING_ON, *LEFT_OUT)
+
+
+def trained(arm: str, seed: int) -> tuple[Decoder, float]:
+    """The planner of a cell, and its CPU seconds; from the cache where it is."""
+    path = cache_root() / "simlib" / f"claims-{arm}-{seed}.pt"
+    if path.exists():
+        return Decoder.load(path), float(torch.load(path.with_suffix(".s"), weights_only=True))
+    taught(seed)
+    start = trained("start", seed)[0] if arm in GOING_ON else None
+    began = time.process_time()
+    decoder = fine_tuned(seed, arm) if start is None else going_on(arm, seed, start.train())
+    spent = time.process_time() - began
+    torch.save(torch.tensor(spent), path.with_suffix(".s"))
+    decoder.save(path)
+    return decoder, spent
+
+
+# ---- measuring ---------------------------------------------------------------------------------------------
+
+
+def measured(decoder: Decoder, world: str, channel: Channel, *, samples: bool = False) -> dict[str, Any]:
+    """Each question of the world's stories, as lists: whether the first program and the refined one are right
+    and how sure; what a direct look gives, and with `samples` two replies that are drawn; what the first
+    program looked at (frames, IoU with the evidence), and whether it looks directly."""
+    columns: dict[str, list[Any]] = {}
+    generator = torch.Generator().manual_seed(0)
+    planner, drawing = DecoderPlanner(decoder), DecoderPlanner(decoder, generator)
+    for number in range(STORIES[world]):
+        row = adaptive_row(world, 0, number, channel)
+        results = answer(row, planner, channel, BOTH_STORED)
+        ways = {"direct": look(row, channel)}
+        if samples:
+            ways |= {f"sample_{n}": answer(row, drawing, channel) for n in (1, 2)}
+        for at, (asked, result) in enumerate(zip(row.asked, results, strict=True)):
+            runs = [each.execution for each in result.rounds[:2]]
+            first, second = (runs * 2)[:2]
+            found = {"first": first, "second": second}
+            found |= {name: ways[name][at].rounds[0].execution for name in ways}
+            assert first is not None
+            values: dict[str, Any] = {
+                "story": number,
+                "kind": asked.kind,
+                "is_native": int(result.rounds[0].mode == "native"),
+                "frames": len({time for call in first.calls for time, *_ in call.frames}),
+                "overlap": round(own.overlap(asked, first), 3),
+            }
+            for name, execution in found.items():
+                values[name] = int(execution is not None and answered_right(asked, execution))
+                sure = 0.0 if execution is None or execution.status != "ok" else execution.answer.confidence
+                values[f"{name}_sure"] = round(sure, 3)
+            values["final"] = int(is_right(row, results)[at])
+            for name, value in values.items():
+                columns.setdefault(name, []).append(value)
+    return columns
+
+
+def work(settings: ClaimSettings) -> None:
+    torch.set_num_threads(1)
+    design = {
+        "stories": STORIES,
+        "taught_stories": TAUGHT_STORIES,
+        "steps": STEPS,
+        "seconds": SECONDS,
+    }
+    cells = recorded_rows(settings.output, "cells", design)
+    for seed in settings.seeds:
+        for arm in settings.arms or ARMS:
+            name = f"{arm}/{seed}"
+            if settings.world in cells.get(name, {}):
+                continue
+            decoder, spent = trained(arm, seed)
+            began = time.process_time()
+            found: dict[str, Any] = {"informed x 1": measured(decoder, settings.world, Channel())}
+            if arm == "start":
+                for which, channel in CHANNELS.items():
+                    found[which] = measured(decoder, settings.world, channel, samples=True)
+            cells[name] = {
+                **cells.get(name, {"cpu_s": round(spent, 1)}),
+                settings.world: found,
+                f"{settings.world}_cpu_s": round(time.process_time() - began, 1),
+            }
+            write_record(settings.output, {**design, "cells": cells}, indent=0)
+            means = {key: float(np.mean(found["informed x 1"][key])) for key in SHOWN}
+            print(name, *(f"{key} {mean:.3f}" for key, mean in means.items()), flush=True)
+
+
+if __name__ == "__main__":
+    run_command(ClaimSettings, work, "stopped; the same command goes on")

@@ -1,0 +1,125 @@
+"""Learning from a planner's own replies, on one step of its own policy at a time: GRPO, and rejection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from videopro.benchmarks import interval_iou
+from videopro.executor import parse_program
+from videopro.simlib.asking import answer
+from videopro.simlib.decoder import END, LONGEST, Decoder, split_prompt, text_of
+from videopro.simlib.library import MEASURED, Channel
+from videopro.simlib.routes import choices
+from videopro.simlib.rows import Row
+from videopro.simlib.story import Asked
+from videopro.simlib.teaching import BOTH_STORED, NATIVE, Given, is_right, look
+from videopro.simlib.training import Lesson, plan_prompt
+from videopro.traces import Execution
+from videopro.traces.scoring import Mode
+from videopro.train.rewards import Rewards, score
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """A reply to a question, and what came of it."""
+
+    asked: Asked
+    ids: list[int]
+    execution: Execution
+    rewards: Rewards
+    """Those of Eq. 3."""
+    overlap: float
+    """IoU in time of what its calls looked at with the question's evidence."""
+
+
+Reward = Callable[[Rollout], float]
+
+
+def roll_out(
+    decoder: Decoder,
+    row: Row,
+    samples: int,
+    generator: torch.Generator,
+    *,
+    modes: Sequence[Mode] | None = None,
+    channel: Channel = MEASURED,
+) -> list[list[Rollout]]:
+    """Draw and run `samples` replies to each question of a row. `modes`: the oracle mode of each; None:
+    that of A.3."""
+    modes = oracle_modes(row, channel) if modes is None else modes
+    read = [split_prompt(plan_prompt(row, asked)) for asked in row.asked]
+    blocks = [question for _, question in read for _ in range(samples)]
+    written = decoder.write(read[0][0], blocks, generator)
+    asked = [each for each in row.asked for _ in range(samples)]
+    texts = [text_of(ids) for ids in written]
+    repeated = replace(row, asked=tuple(asked))
+    names = row.library.names.values()
+    rollouts = []
+    for at, (each, ids, text, result) in enumerate(
+        zip(asked, written, texts, answer(repeated, Given(texts), channel), strict=True)
+    ):
+        execution = result.rounds[0].execution
+        assert execution is not None
+        attempt = parse_program(text), execution
+        rewards = score("plan", {each.answer}, modes[at // samples], attempt, modules=names)
+        ended = ids if len(ids) == LONGEST else [*ids, END]
+        rollouts.append(Rollout(each, ended, execution, rewards, overlap(each, execution)))
+    return [rollouts[at : at + samples] for at in range(0, len(rollouts), samples)]
+
+
+def oracle_modes(row: Row, channel: Channel = MEASURED) -> list[Mode]:
+    """The oracle mode of each question of a row: the look, where it is right and sure (A.3)."""
+    looks = [result.rounds[0].execution for result in look(row, channel)]
+    sure = [
+        seen is not None and is_right(asked, seen) and seen.answer.confidence >= BOTH_STORED.tau
+        for asked, seen in zip(row.asked, looks, strict=True)
+    ]
+    return ["native" if each else "program" for each in sure]
+
+
+def expected_modes(row: Row, channel: Channel = MEASURED) -> list[Mode]:
+    """The mode that is better over stories: the look, where no program is expected to be right more often.
+    Unlike that of A.3, no lucky letter decides it."""
+    modes: list[Mode] = []
+    for asked in row.asked:
+        ways = choices(asked, row.library, channel)
+        looked = next((way.accuracy for way in ways if way.route.needs == {NATIVE}), 0.0)
+        modes.append("native" if looked >= ways[0].accuracy else "program")
+    return modes
+
+
+def overlap(asked: Asked, execution: Execution) -> float:
+    """IoU in time of what the calls of a program looked at, from the first frame of each to its last, with
+    the question's evidence."""
+    spans = [(call.frames[0][0], call.frames[-1][0]) for call in execution.calls if call.frames]
+    return interval_iou(spans, asked.evidence)
+
+
+def grpo_lesson(row: Row, groups: Sequence[Sequence[Rollout]], reward: Reward) -> Lesson | None:
+    """Replies with their advantages in their groups (the standard deviation is that of the group); None if no
+    group has two rewards."""
+    lesson = Lesson(split_prompt(plan_prompt(row, row.asked[0]))[0], [], [], [])
+    assert lesson.weights is not None
+    for group in groups:
+        earned = np.array([reward(each) for each in group])
+        if np.ptp(earned) > 0:
+            for each, advantage in zip(group, (earned - earned.mean()) / (earned.std() + 1e-4), strict=True):
+                lesson.questions.append(split_prompt(plan_prompt(row, each.asked))[1])
+                lesson.replies.append(each.ids)
+                lesson.weights.append(float(advantage))
+    return lesson if lesson.questions else None
+
+
+def rejection_lesson(row: Row, groups: Sequence[Sequence[Rollout]]) -> Lesson | None:
+    """One right reply to each question, where there is any: the first that was drawn."""
+    lesson = Lesson(split_prompt(plan_prompt(row, row.asked[0]))[0], [], [])
+    for group in groups:
+        right = next((each for each in group if is_right(each.asked, each.execution)), None)
+        if right is not None:
+            lesson.questions.append(split_prompt(plan_prompt(row, right.asked))[1])
+            lesson.replies.append(right.ids)
+    return lesson if lesson.questions else None
