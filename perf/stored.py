@@ -14,7 +14,7 @@ import yaml
 from perf import ROOT
 from perf.pairs import holm, t_test
 from videopro.report.runs import sampling_of
-from videopro.traces import Trace
+from videopro.traces import RESCORINGS, Trace
 from videopro.traces.scoring import SeedRow, seed_table
 from videopro.traces.scoring.intervals import mean_interval, t_interval
 
@@ -38,7 +38,9 @@ def configs(results: str) -> Mapping[str, Any]:
 def traces(results: str, run: str) -> tuple[Trace, ...]:
     """The traces of a stored run."""
     with tarfile.open(RESULTS / results / "traces.tar.xz") as archive:
-        lines = _content(archive, archive.getmember(f"{run}/traces.jsonl")).splitlines()
+        # Older archives have names that begin with "./".
+        names = {member.name.removeprefix("./"): member for member in archive}
+        lines = _content(archive, names[f"{run}/traces.jsonl"]).splitlines()
     return tuple(map(Trace.from_line, lines))
 
 
@@ -249,7 +251,9 @@ def _together(name: str, rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]
 
 
 def _is_right(trace: Trace) -> bool:
-    return trace.final is not None and trace.is_right(trace.final.letter)
+    """Whether the last program has the right answer, whatever rule the run was recorded with."""
+    final = RESCORINGS["last"](trace, None).final
+    return final is not None and trace.is_right(final.letter)
 
 
 @cache
@@ -283,15 +287,23 @@ def refinements() -> Sequence[Mapping[str, Any]]:
     return rows
 
 
-_SEEDS = range(3)
+def _seeds(name: str) -> list[str]:
+    return [f"{name}-{seed}" for seed in range(3)]
+
+
 _REFINING: Sequence[tuple[str, str, Sequence[str]]] = (
     ("teacher, test, a fault put in at first", "pocket-test", ["videopro"]),
     ("teacher, test, none put in at first", "pocket-test", ["videopro"]),
     ("teacher, fresh world, a fault put in at first", "pocket-fresh", ["videopro"]),
     ("teacher, fresh world, none put in at first", "pocket-fresh", ["videopro"]),
     ("teacher without faults, test", FAULTLESS, ["test"]),
-    ("fine-tuned planner, test, three seeds", "pocket-sft", [f"videopro-{seed}" for seed in _SEEDS]),
-    ("the same, in other words", "pocket-sft", [f"heldout-videopro-{seed}" for seed in _SEEDS]),
+    ("fine-tuned planner, test, three seeds", "pocket-sft", _seeds("videopro")),
+    ("the same, in other words", "pocket-sft", _seeds("heldout-videopro")),
+    ("SFT on 60 questions", "pocket-grpo", _seeds("few-videopro")),
+    ("SFT on its own right programs, two rounds", "pocket-grpo", _seeds("own-videopro")),
+    ("GRPO, two rounds (80 steps)", "pocket-grpo", _seeds("grpo-videopro")),
+    ("SFT on 240 questions", "pocket-grpo-240", _seeds("few-videopro")),
+    ("SFT + GRPO", "pocket-grpo-240", _seeds("grpo-videopro")),
 )
 _BROKEN = {name: "a fault" in name for name, _, _ in _REFINING if "put in" in name}
 """Whether a row has the questions whose first program was given a fault, or the others."""
