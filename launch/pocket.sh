@@ -6,7 +6,8 @@
 #                                            and a family that training never saw
 #   bash launch/pocket.sh --grpo [FOLDER]    GRPO on top of the subset's planner (launch/pocket_grpo.sh);
 #                                            --full --grpo: three seeds, two-turn episodes and the controls
-# WORKERS is the number of processes that train or answer in parallel (default 2).
+# SEEDS are the seeds of training (default: 0, with --full 0 1 2), WORKERS the number of processes that train or answer in
+# parallel (default 2).
 set -euo pipefail
 full="" grpo=""
 while [[ "${1:-}" == --* ]]; do
@@ -24,9 +25,9 @@ source launch/pocket_parts.sh
 workers=${WORKERS:-2}
 unseen=order # the family held out in the last part
 if [ -n "$full" ]; then
-    asked=1600 seeds="0 1 2" test="" epochs=1
+    asked=1600 seeds=${SEEDS:-0 1 2} test="" epochs=1
 else
-    asked=132 seeds="0" test="--limit 110" epochs=6
+    asked=132 seeds=${SEEDS:-0} test="--limit 110" epochs=6
 fi
 
 always_steps() { # the runs of all seeds as if every question took several steps, as videopro seeds takes them

@@ -81,6 +81,17 @@ pocket-sft() {
     echo "$output/pocket-sft/heldout.md"
 }
 
+# What launch/pocket.sh makes without --full, under three seeds.
+pocket-small() {
+    local steps=""
+    for seed in 0 1 2; do steps+="steps:videopro-$seed+program-$seed,"; done
+    (cd "$work/pocket-small" && videopro seeds "native=native" "asked for programs=$(of "" program)" \
+        "always several steps=$steps" "adaptive=$(of first: videopro)" "adaptive + refinement=$(of "" videopro)" \
+        "the more confident of the two answers=$(of best: videopro)" --oracle native \
+        --output "$output/pocket-small/test.json" "$output/pocket-small/test.md" > /dev/null)
+    echo "$output/pocket-small/test.md"
+}
+
 # A planner that was trained without the rows of a family, on the questions of that family.
 pocket-sft-unseen() {
     unpack pocket-test
@@ -148,8 +159,8 @@ pocket-compare() {
     report pocket-compare --tables costs main pairs runs --title "Methods at equal budgets: pocket test, pocket"
 }
 
-for results in ${RESULTS:-pocket-test pocket-fresh pocket-sft pocket-sft-unseen pocket-merged pocket-grpo pocket-grpo-240 \
-    pocket-grpo-shipped pocket-tables pocket-compare}; do
+for results in ${RESULTS:-pocket-test pocket-fresh pocket-small pocket-sft pocket-sft-unseen pocket-merged pocket-grpo \
+    pocket-grpo-240 pocket-grpo-shipped pocket-tables pocket-compare}; do
     unpack "$results"
     "$results"
 done

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tarfile
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -11,9 +12,11 @@ from typing import Any
 import yaml
 
 from perf import ROOT
+from perf.pairs import holm, t_test
 from videopro.report.runs import sampling_of
-from videopro.traces import Trace
+from videopro.traces import RESCORINGS, Trace
 from videopro.traces.scoring import SeedRow, seed_table
+from videopro.traces.scoring.intervals import mean_interval, t_interval
 
 RESULTS = ROOT / "docs" / "results"
 SHIPPED = 1
@@ -35,7 +38,9 @@ def configs(results: str) -> Mapping[str, Any]:
 def traces(results: str, run: str) -> tuple[Trace, ...]:
     """The traces of a stored run."""
     with tarfile.open(RESULTS / results / "traces.tar.xz") as archive:
-        lines = _content(archive, archive.getmember(f"{run}/traces.jsonl")).splitlines()
+        # Older archives have names that begin with "./".
+        names = {member.name.removeprefix("./"): member for member in archive}
+        lines = _content(archive, names[f"{run}/traces.jsonl"]).splitlines()
     return tuple(map(Trace.from_line, lines))
 
 
@@ -198,7 +203,174 @@ def _numbers(runs: Mapping[str, Sequence[Sequence[Trace]]]) -> Mapping[str, Any]
     return {row["name"]: row for row in seed_table(rows, {}, {})}
 
 
+# ---- what pocket's questions can show ------------------------------------------------------------------
+
+
+FAULTLESS = "pocket-faultless"
+"""The folder of docs/results with the runs of the teacher that puts no fault into its programs, by world."""
+_NOTHING_TO_FIND = ("gist", "count")
+"""Families that ask for what is counted, or that no shortcut helps with."""
+
+
+@cache
+def counted(world: str) -> Sequence[Mapping[str, Any]]:
+    """A row for each family of "test" or "fresh", for all, and for all without gist and count: the shortcut
+    that is best on train, and the shares that are right by this shortcut and by native; on test also by the
+    faultless teacher, at first and after refinement."""
+    shares = json.loads((ROOT / "perf" / "shortcuts.json").read_text(encoding="utf-8"))
+    direct = row(f"pocket-{world}/last", "native")["families"]
+    rows = []
+    for family, found in shares[world].items():
+        questions = found["questions"]
+        on_train = {name: share for name, share in shares["train"][family].items() if name != "questions"}
+        shortcut = max(on_train, key=on_train.__getitem__)
+        numbers = {"counting": found[shortcut], "native": direct[family]}
+        if world == "test":
+            run = [trace for trace in traces(FAULTLESS, world) if trace.groups["family"] == family]
+            assert len(run) == questions, (family, len(run), questions)
+            numbers["first"] = sum(map(is_right_at_first, run)) / questions
+            numbers["last"] = sum(map(_is_right, run)) / questions
+        rows.append({"family": family, "questions": questions, "shortcut": shortcut, **numbers})
+    return [
+        *rows,
+        _together("all", rows),
+        _together(
+            "all but gist and count", [part for part in rows if part["family"] not in _NOTHING_TO_FIND]
+        ),
+    ]
+
+
+def _together(name: str, rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    questions = sum(part["questions"] for part in rows)
+    shares = {
+        column: sum(part["questions"] * part[column] for part in rows) / questions
+        for column in ("counting", "native", "first", "last")
+        if column in rows[0]
+    }
+    return {"family": name, "questions": questions, "shortcut": "", **shares}
+
+
+def _is_right(trace: Trace) -> bool:
+    """Whether the last program has the right answer, whatever rule the run was recorded with."""
+    final = RESCORINGS["last"](trace, None).final
+    return final is not None and trace.is_right(final.letter)
+
+
+@cache
+def refinements() -> Sequence[Mapping[str, Any]]:
+    """What refinement gained and lost by the last program, over the questions of each row: the share that
+    is right at first, how many were refined, gained and lost, and the difference in the share that is right
+    with its interval by video."""
+    rows = []
+    for name, folder, runs in _REFINING:
+        members = [trace for run in runs for trace in traces(folder, run)]
+        if name in _BROKEN:
+            members = [
+                trace for trace in members if (trace.rounds[0].notes["fault"] != "none") is _BROKEN[name]
+            ]
+        gains: dict[str, list[int]] = defaultdict(list)
+        for trace in members:
+            gains[trace.video.key].append(_is_right(trace) - is_right_at_first(trace))
+        changes = [gain for of_video in gains.values() for gain in of_video]
+        rows.append(
+            {
+                "name": name,
+                "questions": len(changes),
+                "first": sum(map(is_right_at_first, members)) / len(members),
+                "refined": sum(len(trace.rounds) > 1 for trace in members),
+                "gained": changes.count(1),
+                "lost": changes.count(-1),
+                "gain": sum(changes) / len(changes),
+                "ci95": mean_interval(gains, low=-1.0, high=1.0),
+            }
+        )
+    return rows
+
+
+def _seeds(name: str) -> list[str]:
+    return [f"{name}-{seed}" for seed in range(3)]
+
+
+_REFINING: Sequence[tuple[str, str, Sequence[str]]] = (
+    ("teacher, test, a fault put in at first", "pocket-test", ["videopro"]),
+    ("teacher, test, none put in at first", "pocket-test", ["videopro"]),
+    ("teacher, fresh world, a fault put in at first", "pocket-fresh", ["videopro"]),
+    ("teacher, fresh world, none put in at first", "pocket-fresh", ["videopro"]),
+    ("teacher without faults, test", FAULTLESS, ["test"]),
+    ("fine-tuned planner, test, three seeds", "pocket-sft", _seeds("videopro")),
+    ("the same, in other words", "pocket-sft", _seeds("heldout-videopro")),
+    ("SFT on 60 questions", "pocket-grpo", _seeds("few-videopro")),
+    ("SFT on its own right programs, two rounds", "pocket-grpo", _seeds("own-videopro")),
+    ("GRPO, two rounds (80 steps)", "pocket-grpo", _seeds("grpo-videopro")),
+    ("SFT on 240 questions", "pocket-grpo-240", _seeds("few-videopro")),
+    ("SFT + GRPO", "pocket-grpo-240", _seeds("grpo-videopro")),
+)
+_BROKEN = {name: "a fault" in name for name, _, _ in _REFINING if "put in" in name}
+"""Whether a row has the questions whose first program was given a fault, or the others."""
+
+
+# ---- ways of training ------------------------------------------------------------------------------------
+
+
+_WAYS = {
+    "sft": ("pocket-grpo", "SFT on 60 questions"),
+    "more 1": ("pocket-grpo", "+ more SFT, one round"),
+    "own 1": ("pocket-grpo", "+ SFT on its own right programs, one round"),
+    "grpo 1": ("pocket-grpo", "+ GRPO, one round (40 steps)"),
+    "more 2": ("pocket-grpo", "+ more SFT, two rounds"),
+    "own 2": ("pocket-grpo", "+ SFT on its own right programs, two rounds"),
+    "both": ("pocket-grpo", "+ SFT on its own right programs, then GRPO (40 steps)"),
+    "grpo 2": ("pocket-grpo", "+ GRPO, two rounds (80 steps)"),
+    "sft, 240": ("pocket-grpo-240", "SFT on 240 questions"),
+    "grpo, 240": ("pocket-grpo-240", "SFT + GRPO"),
+    "two turns, 240": ("pocket-grpo-240", "SFT + GRPO, episodes of two turns"),
+    "sft, shipped": ("pocket-grpo-shipped", "SFT on 240 questions"),
+    "grpo, shipped": ("pocket-grpo-shipped", "SFT + GRPO"),
+}
+"""The folder in docs/results and the name there of each way of training on the page on GRPO."""
+_PAIRS = (
+    *((way, "sft") for way, (folder, _) in _WAYS.items() if folder == "pocket-grpo" and way != "sft"),
+    *(("grpo 1", "more 1"), ("grpo 2", "more 2"), ("grpo 2", "grpo 1")),
+    *(("own 1", "grpo 1"), ("own 2", "grpo 2"), ("own 2", "own 1")),
+    *(("both", "own 1"), ("both", "own 2"), ("both", "grpo 2")),
+    *(("grpo, 240", "sft, 240"), ("two turns, 240", "sft, 240"), ("two turns, 240", "grpo, 240")),
+    ("grpo, shipped", "sft, shipped"),
+)
+"""All pairs that the page speaks of."""
+
+
+@cache
+def pairs(rule: str, only: str = "") -> Sequence[Mapping[str, Any]]:
+    """The difference of each pair (of one folder: `only`) under a rule of the final answer, named as files
+    there are ("first", "last-fallback"): by seed, its mean and interval over seeds, p, and p corrected over
+    these pairs. Both ways of a pair answered the same questions, so their difference is paired."""
+    chosen = [pair for pair in _PAIRS if only in ("", _WAYS[pair[0]][0])]
+    seeds = {way: row(f"{folder}/{rule}", name)["seeds"] for way, (folder, name) in _WAYS.items()}
+    gaps = [[one - other for one, other in zip(seeds[way], seeds[over], strict=True)] for way, over in chosen]
+    ps = [t_test(gap) for gap in gaps]
+    return [
+        {
+            "pair": (way, over),
+            "way": _titled(way),
+            "over": _titled(over),
+            "gap": sum(gap) / len(gap),
+            "ci95": t_interval(gap),
+            "seeds": gap,
+            "p": p,
+            "corrected": corrected,
+        }
+        for (way, over), gap, p, corrected in zip(chosen, gaps, ps, holm(ps), strict=True)
+    ]
+
+
+def _titled(way: str) -> str:
+    folder, name = _WAYS[way]
+    planners = {"pocket-grpo-240": " (stopped early)", "pocket-grpo-shipped": " (shipped)"}
+    return name.removeprefix("+ ") + planners.get(folder, "")
+
+
 FUNCTIONS: Sequence[Callable[..., Any]] = (
     *(row, repairs, test_and_fresh, equal_budgets, parts_measured, compared, lost_at_first, on_val),
+    *(counted, refinements, pairs),
 )
 """What templates may call."""

@@ -271,6 +271,17 @@ def test_a_teacher_whose_reader_is_off_knows_no_kinds() -> None:
     assert create("videopro", {"planner": "pocket-teacher:unread"}).identity()["teacher"]["reads"] is False
 
 
+def test_a_faultless_teacher_puts_no_fault_in() -> None:
+    """Of forty first programs of the usual teacher some have a fault, and none of this one's."""
+    requests = [request("How many scenes are at the school?", seed=seed) for seed in range(40)]
+    faults = {
+        name: {plan.notes["fault"] for plan in own_planner(name).write(requests)}
+        for name in ("pocket-teacher", "pocket-teacher:faultless")
+    }
+    assert {"none"} == faults["pocket-teacher:faultless"] < faults["pocket-teacher"]
+    assert create("videopro", {"planner": "pocket-teacher:faultless"}).identity()["teacher"]["faults"] == 0
+
+
 @pytest.mark.parametrize("kind", ["weather", "color", "count", "sign", "story", "before", "main_place"])
 def test_the_teacher_that_reasons_writes_programs_whose_letter_is_no_calls_answer(kind: str) -> None:
     """Its programs return a letter; the model is asked with the options only where none fits."""

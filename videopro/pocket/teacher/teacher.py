@@ -51,6 +51,7 @@ class PocketTeacher(Planner):
     variants = {
         "unread": "the same without its reader of questions",
         "logic": "half of its first programs reason their letter",
+        "faultless": "the same without its faults",
     }
     plans_open_questions = False
     reads_any_prompt = False
@@ -62,7 +63,8 @@ class PocketTeacher(Planner):
                 f"unknown planner '{cls.name}:{variant}'; "
                 f"{did_you_mean(f'{cls.name}:{variant}', [f'{cls.name}:{each}' for each in cls.variants])}"
             )
-        return cls(reads=variant != "unread", reasons=variant == "logic")
+        faults = float(variant != "faultless")
+        return cls(faults=faults, reads=variant != "unread", reasons=variant == "logic")
 
     def __init__(self, *, faults: float = 1.0, reads: bool = True, reasons: bool = False) -> None:
         if not 0 <= faults <= 1:

@@ -113,11 +113,11 @@ def t975(df: int) -> float:
     # Each step halves the interval: after 60 it is below what a double holds.
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if _t_within(middle, df) < 0.95 else (low, middle)
+        low, high = (middle, high) if t_within(middle, df) < 0.95 else (low, middle)
     return (low + high) / 2
 
 
-def _t_within(t: float, df: int) -> float:
+def t_within(t: float, df: int) -> float:
     """P(|T| < t) of Student's t (Abramowitz and Stegun, 26.7.3 and 26.7.4)."""
     angle = math.atan(t / math.sqrt(df))
     sine, cosine = math.sin(angle), math.cos(angle)
