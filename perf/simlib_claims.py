@@ -25,7 +25,9 @@ import torch
 
 from perf import ROOT
 from perf.command import run_command
+from perf.recorded import print_tables
 from perf.recording import recorded_rows, write_record
+from perf.simlib_findings import findings, mean
 from videopro.cli import cache_root, setting
 from videopro.simlib import (
     Channel,
@@ -39,10 +41,11 @@ from videopro.simlib import (
     teach,
 )
 from videopro.simlib import reinforcing as own
-from videopro.simlib.asking import is_right
-from videopro.simlib.teaching import BOTH_STORED, lesson
-from videopro.simlib.teaching import is_right as answered_right
+from videopro.simlib.reinforcing import overlap
+from videopro.simlib.story import Asked
+from videopro.simlib.teaching import BOTH_STORED, is_right, lesson
 from videopro.simlib.training import Learner
+from videopro.traces import Execution, Round
 from videopro.traces.scoring import Mode
 
 SIZE = "0.5"
@@ -64,7 +67,9 @@ CHANNELS = {
 """How much the modules err, and whether confidence says anything."""
 
 
-SHOWN = ("first", "final", "is_native", "frames", "overlap")
+USUAL = "informed x 1"
+GIST, PARTS = ("weather", "main_place"), ("gist", "other")
+SHOWN = ("first", "final", "native", "frames", "overlap")
 
 
 @dataclass(frozen=True)
@@ -243,40 +248,69 @@ def trained(arm: str, seed: int) -> tuple[Decoder, float]:
 # ---- measuring ---------------------------------------------------------------------------------------------
 
 
-def measured(decoder: Decoder, world: str, channel: Channel, *, samples: bool = False) -> dict[str, Any]:
-    """Each question of the world's stories, as lists: whether the first program and the refined one are right
-    and how sure; what a direct look gives, and with `samples` two replies that are drawn; what the first
-    program looked at (frames, IoU with the evidence), and whether it looks directly."""
-    columns: dict[str, list[Any]] = {}
+def measured(decoder: Decoder, world: str, channel: Channel) -> dict[str, dict[str, list[float]]]:
+    """The sums over the questions of each story of a world, of those about the whole video (`gist`) and of
+    the others: how often each way to answer is right, and what the first programs are."""
     generator = torch.Generator().manual_seed(0)
     planner, drawing = DecoderPlanner(decoder), DecoderPlanner(decoder, generator)
+    sums: dict[str, dict[str, list[float]]] = {part: {} for part in PARTS}
     for number in range(STORIES[world]):
         row = adaptive_row(world, 0, number, channel)
         results = answer(row, planner, channel, BOTH_STORED)
-        ways = {"direct": look(row, channel)}
-        if samples:
-            ways |= {f"sample_{n}": answer(row, drawing, channel) for n in (1, 2)}
-        for at, (asked, result) in enumerate(zip(row.asked, results, strict=True)):
-            runs = [each.execution for each in result.rounds[:2]]
-            first, second = (runs * 2)[:2]
-            found = {"first": first, "second": second}
-            found |= {name: ways[name][at].rounds[0].execution for name in ways}
-            assert first is not None
-            values: dict[str, Any] = {
-                "story": number,
-                "kind": asked.kind,
-                "is_native": int(result.rounds[0].mode == "native"),
-                "frames": len({time for call in first.calls for time, *_ in call.frames}),
-                "overlap": round(own.overlap(asked, first), 3),
+        looks, drawn = look(row, channel), answer(row, drawing, channel)
+        for asked, result, *others in zip(row.asked, results, looks, drawn, strict=True):
+            first, *second = (executed(each) for each in result.rounds[:2])
+            direct, sample = (executed(each.rounds[0]) for each in others)
+            values = _ways(asked, first, second[0] if second else None, direct, sample)
+            values |= {
+                "n": 1.0,
+                "refined": float(first.status != "ok" or first.answer.confidence < BOTH_STORED.tau),
+                "failed": float(first.status != "ok"),
+                "native": float(result.rounds[0].mode == "native"),
+                "frames": float(len({time for call in first.calls for time, *_ in call.frames})),
+                "overlap": overlap(asked, first),
             }
-            for name, execution in found.items():
-                values[name] = int(execution is not None and answered_right(asked, execution))
-                sure = 0.0 if execution is None or execution.status != "ok" else execution.answer.confidence
-                values[f"{name}_sure"] = round(sure, 3)
-            values["final"] = int(is_right(row, results)[at])
+            values["program"] = values["second" if values["native"] else "first"]
+            part = sums[PARTS[asked.kind not in GIST]]
             for name, value in values.items():
-                columns.setdefault(name, []).append(value)
-    return columns
+                part.setdefault(name, [0.0] * STORIES[world])[number] += round(value, 4)
+    return sums
+
+
+def executed(each: Round) -> Execution:
+    """The execution of a round, which a round that was run has."""
+    assert each.execution is not None
+    return each.execution
+
+
+def _ways(
+    asked: Asked, first: Execution, second: Execution | None, direct: Execution, sample: Execution
+) -> dict[str, float]:
+    """Which ways to answer a question are right."""
+
+    def sure(execution: Execution | None) -> float:
+        return execution.answer.confidence if execution is not None and execution.status == "ok" else -1.0
+
+    def right(execution: Execution | None) -> float:
+        return float(execution is not None and is_right(asked, execution))
+
+    last = second if sure(second) >= 0 else first
+    final = last if sure(first) < BOTH_STORED.tau else first
+    return {
+        "first": right(first),
+        "second": right(second),
+        # The paper's: a refined answer counts where the first was unsure, or failed.
+        "final": right(final),
+        "final_of_failed": right(final) if sure(first) < 0 else 0.0,
+        "first_of_unsure": right(first) if 0 <= sure(first) < BOTH_STORED.tau else 0.0,
+        "final_of_unsure": right(final) if 0 <= sure(first) < BOTH_STORED.tau else 0.0,
+        "always": right(last),
+        "surer": right(max(first, last, key=sure)),
+        # Two replies that know nothing of each other, as a control at equal calls.
+        "surer_of_samples": right(max(first, sample, key=sure)),
+        "either": max(right(first), right(second)),
+        "direct": right(direct),
+    }
 
 
 def work(settings: ClaimSettings) -> None:
@@ -295,18 +329,18 @@ def work(settings: ClaimSettings) -> None:
                 continue
             decoder, spent = trained(arm, seed)
             began = time.process_time()
-            found: dict[str, Any] = {"informed x 1": measured(decoder, settings.world, Channel())}
-            if arm == "start":
-                for which, channel in CHANNELS.items():
-                    found[which] = measured(decoder, settings.world, channel, samples=True)
+            channels = CHANNELS if arm == "start" else {USUAL: Channel()}
+            found = {which: measured(decoder, settings.world, each) for which, each in channels.items()}
             cells[name] = {
                 **cells.get(name, {"cpu_s": round(spent, 1)}),
                 settings.world: found,
                 f"{settings.world}_cpu_s": round(time.process_time() - began, 1),
             }
-            write_record(settings.output, {**design, "cells": cells}, indent=0)
-            means = {key: float(np.mean(found["informed x 1"][key])) for key in SHOWN}
-            print(name, *(f"{key} {mean:.3f}" for key, mean in means.items()), flush=True)
+            write_record(settings.output, {**design, "cells": cells, "findings": {}}, indent=0)
+            print(name, *(f"{key} {mean(found[USUAL], key):.3f}" for key in SHOWN), flush=True)
+    found = {world: findings(cells, world, USUAL) for world in STORIES}
+    write_record(settings.output, {**design, "cells": cells, "findings": found}, indent=0)
+    print_tables("perf/simlib_claims.json", {**design, "cells": cells, "findings": found})
 
 
 if __name__ == "__main__":
