@@ -14,6 +14,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -65,6 +66,39 @@ def cell(arm: str, seed: int, size: str, steps: int, world: str, row: dict[str, 
     return {**row, world: found, f"{world}_cpu_s": round(time.process_time() - began, 1)}
 
 
+def by_arm(cells: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """The cells of each world by arm, size and steps, over their seeds: the mean of each share, with the
+    least and the most."""
+    groups: dict[str, list[tuple[str, dict[str, Any]]]] = {}
+    for name, row in cells.items():
+        arm, seed, size, steps = name.split("/")
+        for world in STORIES:
+            if world in row:
+                groups.setdefault(f"{world}: {arm}, {size}, {steps}", []).append((seed, row | row[world]))
+    return {
+        name: {
+            "seeds": len(rows),
+            "questions": rows[0][1]["questions"],
+            "cpu_s": round(fmean(row["cpu_s"] for _, row in rows)),
+            "tests": {test: _over_seeds([row[test] for _, row in rows]) for test in TESTS},
+        }
+        for name, rows in groups.items()
+    }
+
+
+def _over_seeds(found: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
+    shares = {
+        "same": [each["same"] for each in found],
+        "absent": [each["absent"] for each in found],
+        "of_oracle": [each["right"] / each["oracle"] for each in found],
+        "missing": [each["missing"]["right"] / each["missing"]["oracle"] for each in found],
+    }
+    return {
+        name: {"mean": round(fmean(of), 4), "low": round(min(of), 4), "high": round(max(of), 4)}
+        for name, of in shares.items()
+    }
+
+
 def work(settings: SimlibSettings) -> None:
     torch.set_num_threads(1)
     cells = recorded_rows(settings.output, "reads", {"stories": STORIES})
@@ -76,9 +110,11 @@ def work(settings: SimlibSettings) -> None:
                     continue
                 row = cells.get(name, {})
                 cells[name] = cell(arm, seed, size, settings.steps, settings.world, row)
-                table = shortcuts("val", 200)
-                write_record(settings.output, {"stories": STORIES, "shortcuts": table, "reads": cells})
-    print_tables("perf/simlib.json", {"stories": STORIES, "shortcuts": shortcuts("val", 200), "reads": cells})
+                write_record(settings.output, {"stories": STORIES, "reads": cells})
+    tables = {"shortcuts": shortcuts("val", 200), "by_arm": by_arm(cells)}
+    record = {"stories": STORIES, **tables, "reads": cells}
+    write_record(settings.output, record)
+    print_tables("perf/simlib.json", record)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from perf import ROOT
 from perf.command import run_command
 from perf.recorded import print_tables
 from perf.recording import recorded_rows, write_record
-from perf.simlib_findings import findings, mean
+from perf.simlib_findings import findings, mean, shares
 from videopro.cli import cache_root, setting
 from videopro.simlib import (
     Channel,
@@ -336,11 +336,16 @@ def work(settings: ClaimSettings) -> None:
                 settings.world: found,
                 f"{settings.world}_cpu_s": round(time.process_time() - began, 1),
             }
-            write_record(settings.output, {**design, "cells": cells, "findings": {}}, indent=0)
+            write_record(settings.output, {**design, "cells": cells}, indent=0)
             print(name, *(f"{key} {mean(found[USUAL], key):.3f}" for key in SHOWN), flush=True)
-    found = {world: findings(cells, world, USUAL) for world in STORIES}
-    write_record(settings.output, {**design, "cells": cells, "findings": found}, indent=0)
-    print_tables("perf/simlib_claims.json", {**design, "cells": cells, "findings": found})
+    record = {
+        **design,
+        "shares": {world: shares(cells, world, USUAL, SHOWN) for world in STORIES},
+        "findings": {world: findings(cells, world, USUAL) for world in STORIES},
+        "cells": cells,
+    }
+    write_record(settings.output, record, indent=0)
+    print_tables("perf/simlib_claims.json", record)
 
 
 if __name__ == "__main__":

@@ -89,6 +89,24 @@ LEARNED = (
 """Pairs of arms, and what is compared: `first`, `final` or `overlap`."""
 
 
+def shares(
+    cells: Mapping[str, Mapping[str, Any]], world: str, usual: str, names: Sequence[str]
+) -> dict[str, dict[str, float]]:
+    """The means of these names for each arm, over its seeds."""
+    arms: dict[str, list[Mapping[str, Any]]] = {}
+    for name, cell in cells.items():
+        if world in cell:
+            arms.setdefault(name.split("/")[0], []).append(cell)
+    return {
+        arm: {
+            "seeds": len(found),
+            "cpu_s": float(np.mean([cell["cpu_s"] for cell in found])),
+            **{name: float(np.mean([mean(cell[world][usual], name) for cell in found])) for name in names},
+        }
+        for arm, found in arms.items()
+    }
+
+
 def refinement(sums: Sums) -> dict[str, tuple[Array, Array]]:
     """By story: what refinement gains over the first program, over the surer of two samples at as many
     programs, and of answers that are unsure but have not failed."""

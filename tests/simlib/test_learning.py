@@ -24,6 +24,7 @@ from videopro.simlib.training import Learner, Lesson
 
 def test_each_kind_of_row_is_what_the_paper_says() -> None:
     seen: set[str] = set()
+    absent_calls = 0
     for number in range(12):
         row = adaptive_row("train", 0, number)
         looks = dict(zip(row.asked, look(row), strict=True))
@@ -44,7 +45,13 @@ def test_each_kind_of_row_is_what_the_paper_says() -> None:
             assert ("Buggy program:" in each.prompt) == (each.kind == "R3")
             assert ("Existing program:" in each.prompt) == (each.kind == "R4")
             assert reply not in each.prompt
+            if "NameError" in each.prompt:
+                # It called what is absent, and is told what is there.
+                there = each.prompt.rpartition("available functions: ")[2].split(", ")
+                assert set(there) == set(row.library.names)
+                absent_calls += 1
     assert seen == {"R1", "R2", "R3", "R4"}
+    assert absent_calls > 0
 
 
 def test_a_program_to_refine_is_read_by_its_names_and_words() -> None:
@@ -99,7 +106,7 @@ def test_replies_earn_the_rewards_of_equation_3(monkeypatch: pytest.MonkeyPatch)
     # Looked at the scene in question, or at all of the video.
     overlaps = [good.overlap for (good, _, _), is_look in zip(groups, looks, strict=True) if not is_look]
     assert sum(overlaps) / len(overlaps) > 0.5
-    made = grpo_lesson(row, groups, lambda each: each.rewards.accuracy or 0.0)
+    made = grpo_lesson(row, groups, lambda each: each.rewards.format or 0.0)
     assert made is not None
     assert made.weights is not None
     for at in range(0, len(made.weights), 3):
@@ -123,7 +130,7 @@ def test_a_mode_by_luck_is_not_the_mode_by_expectation() -> None:
                 assert expected == "native"
             if asked.kind == "sign" and "get_sign" in row.library.names:
                 assert expected == "program"
-                lucky += by_luck == "native"
+            lucky += (by_luck, expected) == ("native", "program")
     assert lucky > 0
 
 

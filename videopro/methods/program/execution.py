@@ -40,7 +40,14 @@ from videopro.executor import (
 )
 from videopro.methods.base import Observer
 from videopro.methods.program.deciding import REASONED, OtherVideos, controls, reasoned_confidence
-from videopro.modules import CallError, ModelError, ModuleError, ModuleLibrary, VideoContext
+from videopro.modules import (
+    CallError,
+    ModelError,
+    ModuleError,
+    ModuleLibrary,
+    VideoContext,
+    available_modules,
+)
 from videopro.modules.calls import AnswerHandle, read_open_answer, read_program_answer
 from videopro.question import Answer, Question
 from videopro.traces import Cost, Execution, ReasonedRule
@@ -154,6 +161,11 @@ def execute(
         execution = replace(execution, controls=found)
     if observer is not None:
         observer.on_execution(execution)
+    if outcome.error is not None and outcome.error.type == "NameError":
+        # A planner that was not shown what there is, or calls by heart what is absent here, learns it now.
+        there = [each.name for each in available_modules(context, is_open=question.is_open)]
+        if any(name not in there for name in program.calls):
+            return execution, f"{outcome.log}\navailable functions: {', '.join(there)}"
     if status != "empty":
         return execution, outcome.log
     # The program ran to its end, so nothing else in its log says what was wrong to a refinement.
