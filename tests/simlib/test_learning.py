@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from videopro.methods.program import ReasoningSettings
 from videopro.simlib import (
     Decoder,
     DecoderPlanner,
@@ -19,7 +20,7 @@ from videopro.simlib import (
 )
 from videopro.simlib.decoder import UNKNOWN, reply_ids, split_prompt, text_of
 from videopro.simlib.teaching import Given, lesson
-from videopro.simlib.training import Learner, Lesson
+from videopro.simlib.training import Learner, Lesson, plan_prompt
 
 
 def test_each_kind_of_row_is_what_the_paper_says() -> None:
@@ -74,6 +75,35 @@ def test_a_program_to_refine_is_read_by_its_names_and_words() -> None:
             assert text_of(reply[:-1]) == each.route.reply(each.asked, row.library)
         return
     pytest.fail("no row to refine")
+
+
+def test_a_refinement_is_another_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = adaptive_row("val", 0, 1)
+    decoder, read = Decoder("0.5"), []
+    replies = {
+        tuple(split_prompt(plan_prompt(row, asked))[1]): reply_ids(best.route.parts(asked, row.library))[:-1]
+        for asked, best in zip(row.asked, row.best, strict=True)
+    }
+
+    def of(question: list[int]) -> tuple[int, ...]:
+        return next(plan for plan in replies if tuple(question[: len(plan)]) == plan)
+
+    def write(reference: object, questions: list[list[int]], _: object) -> list[list[int]]:
+        read.append(questions)
+        return [replies[of(question)] for question in questions]
+
+    monkeypatch.setattr(decoder, "write", write)
+    answer(row, DecoderPlanner(decoder), settings=ReasoningSettings(tau=1.0))
+    first, second = read
+    assert [tuple(question) for question in first] == list(replies)
+    # An answer may be sure to the last digit.
+    assert len(second) > len(first) / 2
+    for refined in second:
+        attempt = text_of(refined[len(of(refined)) :])
+        assert "Existing" in attempt or "Buggy" in attempt
+        called = [key for key in row.library.names if key in text_of(replies[of(refined)])]
+        assert called
+        assert all(key in attempt for key in called)
 
 
 def written(monkeypatch: pytest.MonkeyPatch, replies: list[list[int]]) -> Decoder:

@@ -36,12 +36,10 @@ from videopro.pocket.vocabulary import (
     TOPICS,
     WEATHERS,
 )
-from videopro.question import prompts
 from videopro.simlib import operations
 from videopro.simlib.operations import ARGUMENT_NAMES, LEADS, OPERATIONS
 from videopro.simlib.routes import ROUTES
 from videopro.simlib.story import PHRASES
-from videopro.traces import PLAN_KINDS
 
 SIZES: Mapping[str, tuple[int, int, int]] = {"0.5": (96, 4, 4), "2": (192, 4, 6), "8": (336, 6, 8)}
 """Width, layers and heads by millions of parameters."""
@@ -367,15 +365,10 @@ class DecoderPlanner(Planner):
         replies: dict[int, PlannerReply] = {}
         for shown in dict.fromkeys(request.api_reference for request in requests):
             same = [at for at, request in enumerate(requests) if request.api_reference == shown]
-            read = [split_prompt(self._prompt(requests[at])) for at in same]
+            read = [split_prompt(requests[at].prompt) for at in same]
             entries = read[0][0]
             written = self._decoder.write(entries, [question for _, question in read], self._generator)
             for at, (_, question), ids in zip(same, read, written, strict=True):
                 n_read = sum(map(len, entries)) + len(question)
                 replies[at] = PlannerReply(text_of(ids), n_read, len(ids), 1)
         return [replies[at] for at in range(len(requests))]
-
-    def _prompt(self, request: PlanRequest) -> str:
-        if request.kind in PLAN_KINDS:
-            return request.prompt
-        return prompts.plan(request.question, adaptive=True, reference=request.api_reference, examples=False)
