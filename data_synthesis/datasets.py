@@ -13,7 +13,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +150,8 @@ def assemble(
             if _TAGS.search(row.prompt + row.reply):
                 datasets.rejected[f"{row.kind}: holds a media placeholder or a control token"] += 1
                 continue
+            rename = reference.renames(trace)
+            row = replace(row, prompt=rename(row.prompt), reply=rename(row.reply))
             datasets.sft.append({**_sft_row(trace, row, source, folder), **reference.columns(trace)})
         if split.serves(trace.video.key, "grpo"):
             datasets.grpo += grpo_rows(trace)

@@ -5,7 +5,7 @@ Of a benchmark's questions, those with no known answer and those of held-out fam
 options of the others are shuffled. A planner that GRPO asks about questions that it was fine-tuned on is
 right already and has nothing to gain, and questions about one video share what it shows: so the datasets for
 SFT and for GRPO share no video. A group of modules is left out of some questions, so that a planner learns to
-read what is there.
+read what is there; and in some rows of SFT all modules have drawn names, so that it learns to read names too.
 """
 
 from __future__ import annotations
@@ -235,12 +235,29 @@ class ModuleDrops:
         return draw.choice(REMOVABLE) if draw.random() < self.share else None
 
 
+# Words that say nothing of what a module does.
+_VERBS = """
+grab seek poll scan fetch probe trace weigh ask sift pull mark hunt gauge parse reap draw spot glean mine
+comb skim sort tap ping test track catch lift dig sense chart log rate hail note peek sweep cast plumb
+""".split()  # noqa: SIM905
+_NOUNS = """
+moss tide reed flint cedar comet delta ember fjord grove heron indigo jasper kelp lotus maple nectar onyx
+pearl quartz raven slate topaz umber violet willow xenon yarrow zephyr amber birch coral dune elm fern
+garnet hazel iris jade larch
+""".split()  # noqa: SIM905
+DRAWN_NAMES = tuple(f"{verb}_{noun}" for verb in _VERBS for noun in _NOUNS)
+"""1,600 names for modules, which say nothing of what one does."""
+
+
 @dataclass(frozen=True)
 class RowReference:
     """How the rows' prompts describe the modules."""
 
     form: ReferenceForm = "none"
     clip_times: ClipTimes = "video"
+    renamed: float = 0.0
+    """The share of questions whose rows of SFT have drawn names for all modules."""
+    seed: int = 0
 
     def text(self, trace: Trace) -> str:
         """How the prompts about a trace's question describe them."""
@@ -255,6 +272,19 @@ class RowReference:
         group = trace.rounds[0].notes.get(WITHOUT)
         dropped = {} if group is None else {WITHOUT: [group]}
         return {"reference": self.form, MODULES: self._names(trace), **dropped}
+
+    def renames(self, trace: Trace) -> Callable[[str], str]:
+        """What gives the modules of a question's rows their names: a text of a prompt or a reply to the same
+        text. The draw depends on the seed and the question's id alone."""
+        draw = random.Random(derive_seed(self.seed, "names", trace.question_id))
+        if draw.random() >= self.renamed:
+            return str
+        names = self._names(trace)
+        drawn = dict(zip(names, draw.sample(DRAWN_NAMES, len(names)), strict=True))
+        # A name of one word is also a word of English.
+        called = "|".join(rf"{name}" + ("" if "_" in name else r"(?=\()") for name in names)
+        pattern = re.compile(rf"\b(?:{called})\b")
+        return lambda text: pattern.sub(lambda found: drawn[found[0]], text)
 
     def _names(self, trace: Trace) -> list[str]:
         return trace.rounds[0].notes[MODULES].split()

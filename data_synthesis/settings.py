@@ -54,6 +54,11 @@ class SynthesisConfig(QuestionSettings, ModuleSettings):
         "share of the questions without one group of modules, drawn from seed, to train a planner to read "
         "the reference; unset: 0",
     )
+    rename_modules: float | None = option(
+        None,
+        "share of the questions whose rows of sft.jsonl have drawn names for all modules, to train a planner "
+        "to read names that it has not seen; unset: 0",
+    )
     always_program: bool = option(
         False, "add rows for --method program: a program even where a direct answer is enough"
     )
@@ -94,12 +99,14 @@ class SynthesisConfig(QuestionSettings, ModuleSettings):
         if (self.price_in is None) != (self.price_out is None):
             raise ConfigError("price_in and price_out: set both, per million tokens, or neither")
         self.check_shares("sft_share")
-        if self.drop_modules is not None and not 0 < self.drop_modules <= 1:
-            raise ConfigError(f"drop_modules is {self.drop_modules}; it must be above 0 and at most 1")
-        if self.drop_modules is not None and self.reference == "none":
-            raise ConfigError(
-                "drop_modules needs prompts that list the available modules; pass --reference compact"
-            )
+        for name in ("drop_modules", "rename_modules"):
+            share = getattr(self, name)
+            if share is not None and not 0 < share <= 1:
+                raise ConfigError(f"{name} is {share}; it must be above 0 and at most 1")
+            if share is not None and self.reference == "none":
+                raise ConfigError(
+                    f"{name} needs prompts that list the available modules; pass --reference compact"
+                )
         self.budget()
 
     def _check_asking(self) -> None:
@@ -165,7 +172,7 @@ class SynthesisConfig(QuestionSettings, ModuleSettings):
 
     def row_reference(self) -> RowReference:
         """How the rows' prompts describe the modules."""
-        return RowReference(self.reference, self.clip_times)
+        return RowReference(self.reference, self.clip_times, self.rename_modules or 0.0, self.seed)
 
     def module_drops(self) -> ModuleDrops:
         """Which questions lack a group of modules."""

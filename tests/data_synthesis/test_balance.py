@@ -159,3 +159,39 @@ def test_teacher_and_rows_do_without_the_same_modules(root: Path, tmp_path: Path
     read = {row.id: row for row in read_grpo_rows(out / "grpo.jsonl").rows}
     for row in grpo:
         assert read[row["id"]].without == tuple(row.get("without", ()))
+
+
+def test_rows_of_sft_have_drawn_names_that_prompt_and_reply_share(
+    root: Path, tmp_path: Path, stub: StubServer
+) -> None:
+    plain, out = tmp_path / "plain", tmp_path / "out"
+    assert main(flags(root, plain, stub, "--reference", "compact"), load=load_moody) == 0
+    words = flags(root, out, stub, "--reference", "compact", "--rename-modules", "0.5", "--seed", "1")
+    assert main(words, load=load_moody) == 0
+    of_seed = {row["id"]: row for row in rows(out, "sft.jsonl")}
+    # The names are those of the rows alone: exploring again gives the same rows for another share.
+    again = [*flags(root, out, stub, "--reference", "compact", "--seed", "1"), "--assemble-only"]
+    assert main(again, load=load_moody) == 0
+    original = {row["id"]: row for row in rows(out, "sft.jsonl")}
+    assert of_seed.keys() == original.keys()
+    renamed = 0
+    for name, row in of_seed.items():
+        texts, before = ([each["content"] for each in one["messages"]] for one in (row, original[name]))
+        if texts == before:
+            continue
+        renamed += 1
+        shown = re.findall(r"^- `(\w+)\(", texts[0], re.MULTILINE)
+        was = re.findall(r"^- `(\w+)\(", before[0], re.MULTILINE)
+        drawn = dict(zip(was, shown, strict=True))
+        assert len(set(shown)) == len(was)
+        assert not set(shown) & set(was)
+        # Every call of the reply is of a module that the prompt lists, and says the same.
+        for new, old in zip(texts, before, strict=True):
+            back = new
+            for module, other in drawn.items():
+                back = back.replace(other, module)
+            assert back == old
+        assert not any(f"{module}(" in texts[1] for module in was)
+    assert 0 < renamed < len(of_seed)
+    # Rewards call modules by their names.
+    assert all("`query_mc(" in row["prompt"] for row in rows(out, "grpo.jsonl"))

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 
+from videopro.data_synthesis.questions import DRAWN_NAMES
+
 
 @dataclass(frozen=True)
 class Operation:
@@ -125,20 +127,9 @@ ARGUMENT_NAMES: Mapping[str, tuple[str, ...]] = {
     "end": ("end", "stop"),
 }
 """Names for each role; the first is that of the fixed library."""
-_VERBS = """
-grab seek poll scan fetch probe trace weigh ask sift pull mark hunt gauge parse reap draw spot glean mine
-comb skim sort tap ping test track catch lift dig sense chart log rate hail note peek sweep cast plumb
-""".split()  # noqa: SIM905
-_NOUNS = """
-moss tide reed flint cedar comet delta ember fjord grove heron indigo jasper kelp lotus maple nectar onyx
-pearl quartz raven slate topaz umber violet willow xenon yarrow zephyr amber birch coral dune elm fern
-garnet hazel iris jade larch
-""".split()  # noqa: SIM905
-NAMES = tuple(f"{verb}_{noun}" for verb in _VERBS for noun in _NOUNS)
-"""1,600 names that say nothing of what a module does."""
-HELD_OUT_NAMES = tuple(
-    name for at, name in enumerate(NAMES) if (at // len(_NOUNS) * 2 + at % len(_NOUNS)) % 5 == 0
-)
+NAMES = DRAWN_NAMES
+"""Of training with drawn names, so that what simlib shows is of the same words."""
+HELD_OUT_NAMES = tuple(name for at, name in enumerate(NAMES) if (at // 40 * 2 + at % 40) % 5 == 0)
 """A fifth of them, which no library in training has; their two words are in others."""
 assert len(NAMES) == 1600
 assert len(HELD_OUT_NAMES) == 320
