@@ -81,13 +81,16 @@ pocket-sft() {
     echo "$output/pocket-sft/heldout.md"
 }
 
-# What launch/pocket.sh makes without --full, under three seeds.
+# What launch/pocket.sh makes without --full, under the seeds that are stored.
 pocket-small() {
-    local steps=""
-    for seed in 0 1 2; do steps+="steps:videopro-$seed+program-$seed,"; done
-    (cd "$work/pocket-small" && videopro seeds "native=native" "asked for programs=$(of "" program)" \
-        "always several steps=$steps" "adaptive=$(of first: videopro)" "adaptive + refinement=$(of "" videopro)" \
-        "the more confident of the two answers=$(of best: videopro)" --oracle native \
+    local programs="" videopros="" firsts="" bests="" steps="" run seed
+    for run in "$work"/pocket-small/videopro-*; do
+        seed=${run##*-}
+        programs+="program-$seed," videopros+="videopro-$seed," firsts+="first:videopro-$seed," bests+="best:videopro-$seed,"
+        steps+="steps:videopro-$seed+program-$seed,"
+    done
+    (cd "$work/pocket-small" && videopro seeds "native=native" "asked for programs=$programs" "always several steps=$steps" \
+        "adaptive=$firsts" "adaptive + refinement=$videopros" "the more confident of the two answers=$bests" --oracle native \
         --output "$output/pocket-small/test.json" "$output/pocket-small/test.md" > /dev/null)
     echo "$output/pocket-small/test.md"
 }
