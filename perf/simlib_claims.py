@@ -51,9 +51,9 @@ from videopro.traces.scoring import Mode
 SIZE = "0.5"
 STORIES = {"val": 40, "test": 100}
 """Stories by world."""
-TAUGHT_STORIES, STEPS, ROWS = 300, 160, 40
+TAUGHT_STORIES, STEPS, ROWS = 1200, 450, 40
 """Stories of the teacher's rows; steps of a start, and rows of a step."""
-SECONDS = 60.0
+SECONDS = 90.0
 """CPU seconds for which an arm goes on from a start."""
 GROUPS, SAMPLES = 2, 8
 """Libraries of a step of GRPO and of rejection, and replies to each of their questions."""
