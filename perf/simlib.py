@@ -91,11 +91,13 @@ def _over_seeds(found: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
         "same": [each["same"] for each in found],
         "absent": [each["absent"] for each in found],
         "of_oracle": [each["right"] / each["oracle"] for each in found],
-        "missing": [each["missing"]["right"] / each["missing"]["oracle"] for each in found],
+        # The whole library lacks nothing.
+        "missing": [m["right"] / m["oracle"] for each in found if (m := each["missing"])["questions"]],
     }
     return {
         name: {"mean": round(fmean(of), 4), "low": round(min(of), 4), "high": round(max(of), 4)}
         for name, of in shares.items()
+        if of
     }
 
 

@@ -131,6 +131,8 @@ def batches(lessons: Sequence[Lesson], rng: np.random.Generator) -> Iterator[lis
             if sum(len(each.questions) for each in batch) >= ROWS:
                 yield batch
                 batch = []
+        if batch:
+            yield batch
 
 
 # ---- arms --------------------------------------------------------------------------------------------------

@@ -304,6 +304,8 @@ class Decoder(nn.Module):
         ended = torch.zeros(len(questions), dtype=torch.bool)
         while not ended.all() and len(written) < LONGEST:
             scores = self.follow(read, blocks, last, past)
+            # Padding is no word.
+            scores[:, PAD] = -torch.inf
             chosen = (
                 scores.argmax(-1)
                 if generator is None
