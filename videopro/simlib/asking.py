@@ -34,20 +34,25 @@ ONE_PROGRAM = ReasoningSettings(max_rounds=0)
 """One program a question, without refinement."""
 
 
-class Oracle(Planner):
-    """Writes the best program that the library of a row allows: the ceiling."""
+class Scripted(Planner):
+    """A planner without a model, which is prompted as one that was trained on the reference."""
 
-    name = "simlib-oracle"
     asks_model = False
     is_fine_tuned = True
     reference = "compact"
 
+    def identity(self) -> dict[str, object]:
+        return {"planner": self.name}
+
+
+class Oracle(Scripted):
+    """Writes the best program that the library of a row allows: the ceiling."""
+
+    name = "simlib-oracle"
+
     def __init__(self, row: Row) -> None:
         pairs = zip(row.asked, row.best, strict=True)
         self._replies = {asked.question: choice.route.reply(asked, row.library) for asked, choice in pairs}
-
-    def identity(self) -> dict[str, object]:
-        return {"planner": self.name}
 
     def write(self, requests: Sequence[PlanRequest]) -> list[PlannerReply]:
         return [PlannerReply(self._replies[request.question]) for request in requests]

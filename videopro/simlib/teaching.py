@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from videopro.methods.planners import Planner, PlannerReply, PlanRequest
+from videopro.methods.planners import PlannerReply, PlanRequest
 from videopro.methods.program import ReasoningSettings
 from videopro.question import Question
 from videopro.question.prompts import NATIVE_PROGRAM
-from videopro.simlib.asking import answer
+from videopro.simlib.asking import Scripted, answer
 from videopro.simlib.decoder import reply_ids, split_prompt
 from videopro.simlib.library import MEASURED, Channel
 from videopro.simlib.routes import Route, choices
@@ -49,19 +49,13 @@ def adaptive_row(world: str, seed: int, number: int, channel: Channel = MEASURED
     return row_of(story, draw_library(rng, [*keys, NATIVE]), channel, TRAINED_KINDS)
 
 
-class Given(Planner):
+class Given(Scripted):
     """Gives replies that are written already: the first to the first request, and so on."""
 
     name = "simlib-given"
-    asks_model = False
-    is_fine_tuned = True
-    reference = "compact"
 
     def __init__(self, replies: Sequence[str]) -> None:
         self._replies = iter(replies)
-
-    def identity(self) -> dict[str, object]:
-        return {"planner": self.name}
 
     def write(self, requests: Sequence[PlanRequest]) -> list[PlannerReply]:
         return [PlannerReply(next(self._replies)) for _ in requests]
@@ -73,13 +67,10 @@ def look(row: Row, channel: Channel = MEASURED) -> list[Result]:
     return answer(row, Given([reply] * len(row.asked)), channel)
 
 
-class _Teacher(Planner):
+class _Teacher(Scripted):
     """Takes a route that is drawn, now and then with a fault, and then the best of the others."""
 
     name = "simlib-teacher"
-    asks_model = False
-    is_fine_tuned = True
-    reference = "compact"
 
     def __init__(self, row: Row, rng: np.random.Generator, channel: Channel) -> None:
         self._row, self._rng, self._channel = row, rng, channel
@@ -87,9 +78,6 @@ class _Teacher(Planner):
         self.written: dict[Question, list[tuple[str, Route]]] = {}
         """The prompts of each question, and the routes taken."""
         self._tried: set[tuple[Question, str]] = set()
-
-    def identity(self) -> dict[str, object]:
-        return {"planner": self.name}
 
     def write(self, requests: Sequence[PlanRequest]) -> list[PlannerReply]:
         return [PlannerReply(self._reply(request)) for request in requests]
