@@ -52,11 +52,6 @@ class Part:
         return BENCHMARKS[self.name].name
 
     @property
-    def flags(self) -> tuple[str, ...]:
-        """The flags for its split, and for its protocol if it is not the default."""
-        return ("--split", self.split, *(("--protocol", self.protocol) if self.protocol else ()))
-
-    @property
     def repositories(self) -> list[Repository]:
         """Those of the hub that have its files."""
         return manifest(self.name).of(self.split)

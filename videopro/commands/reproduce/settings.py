@@ -112,16 +112,16 @@ class ReproduceConfig:
         return self.grpo != NONE and not self.grpo_adapter
 
     @property
-    def makes_sft_rows(self) -> bool:
-        """Whether rows for SFT are made here."""
-        return self.trains_sft and not self.sft_data
-
-    @property
-    def makes_grpo_rows(self) -> bool:
-        """Whether prompts for GRPO are made here."""
-        return self.trains_grpo and not self.grpo_data
-
-    @property
     def has_teacher(self) -> bool:
         """Whether a teacher writes programs."""
         return self.synthesis != NONE
+
+    @property
+    def makers(self) -> dict[str, str]:
+        """The stage that makes the rows of each training; "" if they are made elsewhere, or not needed."""
+        sft = "synthesize" if self.has_teacher else "rejection"
+        grpo = "synthesize" if self.grpo_prompts == "teacher" else "prompts"
+        return {
+            "sft": sft if self.trains_sft and not self.sft_data else "",
+            "grpo": grpo if self.trains_grpo and not self.grpo_data else "",
+        }
