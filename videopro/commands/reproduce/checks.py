@@ -99,8 +99,8 @@ def _gates(road: Road, waiting: set[str]) -> Iterator[Finding]:
 
 def _data(road: Road, waiting: set[str]) -> Iterator[Finding]:
     for part in road.benchmarks():
-        root, size = road.root(part), road.size(part)
-        comes = f"download-{part.folder}" in waiting and road.is_downloaded(part)
+        root, size = part.root, road.size(part)
+        comes = f"download-{part.folder}" in waiting and part.is_downloaded
         state: State
         if root.is_dir() and size.is_counted:
             state, text = "ok", f"{root}: {size.questions:,} questions"

@@ -17,7 +17,6 @@ from rich.text import Text
 
 from videopro.cli import build_settings, read_yaml
 from videopro.commands.reproduce.hub import bytes_of, models
-from videopro.commands.reproduce.parts import Part
 from videopro.commands.reproduce.pilot import Measured, Span
 from videopro.commands.reproduce.road import Road
 from videopro.commands.reproduce.stages import FILES, STAGES, TRAININGS, Command, Stage
@@ -74,10 +73,11 @@ class Work:
         if kind == "rejection":
             prompts = self.plan["rows"]["grpo"]["rows"] if self.plan is not None else questions
             return float(prompts * settings.get("samples", RejectionConfig.samples))
-        tested = {(each.name, each.split): each for each in (*self.road.tested, *self.road.lengths)}
+        tested, limit = (*self.road.tested, *self.road.lengths), self.road.config.limit
+        asked = {(each.name, each.split): self.road.size(each).asked(limit) for each in tested}
         if kind in ("transcribe", "index"):
-            return hours + sum(self._asked(part)[1] for part in tested.values())
-        return self._asked(tested[settings["benchmark"], settings["split"]])[0] if kind == "infer" else 1.0
+            return hours + sum(of_part for _, of_part in asked.values())
+        return asked[settings["benchmark"], settings["split"]][0] if kind == "infer" else 1.0
 
     def _rows(self, kind: str) -> float | None:
         """The rows for a training; None: not known."""
@@ -111,17 +111,14 @@ class Work:
         part = next((each for each in self.road.benchmarks() if each.name == config.source), None)
         if part is None or not any(config.makers.values()):
             return 0.0, 0.0
-        if self.plan is None:
-            return self._asked(part, self.road.synthesis_settings().get("limit"))
         size = self.road.size(part)
+        if self.plan is None:
+            return size.asked(self.road.synthesis_settings().get("limit"))
         return float(self.plan["questions"]), size.hours * self.plan["videos"] / max(size.videos, 1)
 
-    def _asked(self, part: Part, *limit: float | None) -> tuple[float, float]:
-        return self.road.size(part).asked(*(limit or (self.road.config.limit,)))
-
     def gigabytes_written(self, stages: Sequence[Stage]) -> tuple[dict[str, Span], str]:
-        """What these stages write into "outputs" and "cache", without what they download and unpack; and where
-        that is known from. Without GPUs nothing of the size of an 8B model is written."""
+        """What these stages write into "outputs" and "cache", without what they download and unpack; and
+        where that is known from. Without GPUs nothing of the size of an 8B model is written."""
         stages = [stage for stage in stages if stage.kind not in FILES]
         if stages and all(stage.name in self.measured.stages for stage in stages):
             rows = [
@@ -146,7 +143,7 @@ def plan_of_synthesis(road: Road, stages: Sequence[Stage], *, quiet: bool = Fals
         return None
     settings = build_settings(SynthesisConfig, road.synthesis_settings(), "synthesize")
     for part in road.benchmarks():
-        is_read = part.name == config.source or road.excluded(part) in settings.exclude
+        is_read = part.name == config.source or part.excluded in settings.exclude
         # Still to be downloaded, or only partly: what is missing is named among the findings.
         if is_read and not road.size(part).is_counted:
             return None

@@ -26,11 +26,10 @@ def _file_stages(road: Road) -> Iterator[Stage]:
     unpack = ("--unpack", *(("--remove-archives",) if road.config.remove_archives else ()))
     checks = []
     for part in road.benchmarks():
-        root, protocol = road.root(part), ("--protocol", part.protocol) if part.protocol else ()
-        if road.is_downloaded(part):
-            yield road.stage(f"download-{part.folder}", *_downloads(part, str(root)), fetches=(root,))
-        flags = ("--root", str(root), "--split", part.split, *protocol, *unpack)
-        checks.append(Command("benchmarks check", (part.name, *flags)))
+        if part.is_downloaded:
+            yield road.stage(f"download-{part.folder}", *_downloads(part), fetches=(part.root,))
+        flags = (word for name, value in part.settings.items() for word in (f"--{name}", value))
+        checks.append(Command("benchmarks check", (part.name, *flags, *unpack)))
     names = dict.fromkeys(need.hub for need in (*road.backbone_needs(), *road.module_needs()) if need.hub)
     commands = [Command("hf", ("download", name)) for name in names]
     ocr = road.modules().get("ocr", "")
@@ -44,12 +43,12 @@ def _file_stages(road: Road) -> Iterator[Stage]:
         yield road.stage("check", *checks, runs_all=True)
 
 
-def _downloads(part: Part, root: str) -> Iterator[Command]:
+def _downloads(part: Part) -> Iterator[Command]:
     """The commands that download a benchmark: all pieces that it needs, and nothing else."""
     for each in part.repositories:
         revision = ("--revision", each.revision) if each.revision else ()
         names = (word for files in each.needed for word in ("--include", files.pattern))
-        where = ("--repo-type", "dataset", "--local-dir", root)
+        where = ("--repo-type", "dataset", "--local-dir", str(part.root))
         yield Command("hf", ("download", each.name, *where, *revision, *names))
 
 

@@ -41,8 +41,8 @@ class Road:
         """The adapter after GRPO; "" if there is none."""
         self.has_both = bool(self.after_grpo and self.after_sft)
         self.sizes: dict[Part, Size] = {}
-        self.tested = parts_of(config.benchmarks)
-        self.ablated = parts_of(config.ablation_benchmarks)
+        self.tested = parts_of(config.benchmarks, config.data)
+        self.ablated = parts_of(config.ablation_benchmarks, config.data)
         if unknown := [part.folder for part in self.ablated if part not in self.tested]:
             raise ConfigError(
                 f"ablation_benchmarks: {', '.join(unknown)} is not one of the benchmarks "
@@ -54,17 +54,9 @@ class Road:
 
     def benchmarks(self) -> list[Part]:
         """Every benchmark whose files are needed."""
-        source = parts_of([self.config.source] if any(self.config.makers.values()) else [])
-        added = [part for part in source if part.name not in [each.name for each in self.tested]]
-        return [part for part in (*added, *self.tested) if part.has_files]
-
-    def root(self, part: Part) -> Path:
-        """The folder of a benchmark's files."""
-        return self.config.data / part.folder
-
-    def excluded(self, part: Part) -> str:
-        """A benchmark whose videos are excluded from training, in the form of a synthesis's `exclude`."""
-        return f"{part.name}/{part.split}:{self.root(part)}"
+        config, tested = self.config, [part.name for part in self.tested]
+        source = [config.source] if any(config.makers.values()) and config.source not in tested else []
+        return [part for part in (*parts_of(source, config.data), *self.tested) if part.has_files]
 
     def modules(self) -> dict[str, str]:
         """The models behind the modules by part, as settings name them; parts that none names are left
@@ -97,16 +89,10 @@ class Road:
         # A tracker that links the detector's boxes is not a separate model.
         return part_needs({part: name for part, name in named.items() if name != "detector"})
 
-    def is_downloaded(self, part: Part) -> bool:
-        """Whether a benchmark's files are downloaded from the hub rather than put there by hand."""
-        folder = self.root(part)
-        is_ours = not folder.exists() or (folder / ".cache" / "huggingface").exists()
-        return bool(part.repositories) and is_ours
-
     def size(self, part: Part) -> Size:
         """How large a benchmark is. It is counted once."""
         if part not in self.sizes:
-            self.sizes[part] = part.size(self.root(part) if part.has_files else None)
+            self.sizes[part] = part.size()
         return self.sizes[part]
 
     def step_of(self, settings: Mapping[str, Any]) -> int:
@@ -127,7 +113,7 @@ class Road:
             **self._programs(merged(base, config.synthesize)),
             # A video that a benchmark tests on teaches nothing; of the source, its questions are held out.
             "exclude": [
-                self.excluded(part)
+                part.excluded
                 for part in (*self.tested, *self.lengths)
                 if part.has_files and part.name != config.source
             ],
@@ -157,9 +143,7 @@ class Road:
         config = self.config
         own = {
             "benchmark": part.name,
-            "split": part.split,
-            **({"protocol": part.protocol} if part.protocol else {}),
-            **({"root": str(self.root(part))} if part.has_files else {}),
+            **part.settings,
             "model": config.model,
             "method": method,
             "backbone": {
