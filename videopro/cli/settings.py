@@ -148,8 +148,9 @@ def merged(*layers: Mapping[str, Any]) -> dict[str, Any]:
     for layer in layers:
         for key, value in layer.items():
             below = result.get(key)
-            is_nested = isinstance(below, Mapping) and isinstance(value, Mapping)
-            result[key] = merged(below, value) if is_nested else value
+            if isinstance(below, Mapping) and isinstance(value, Mapping):
+                value = merged(below, value)
+            result[key] = value
     return result
 
 

@@ -24,7 +24,8 @@ from videopro.cli import (
 )
 from videopro.commands.doctor import Finding, State, size
 from videopro.commands.reproduce.estimates import Work
-from videopro.commands.reproduce.hub import access, bytes_of, models, room
+from videopro.commands.reproduce.hub import access, models, room
+from videopro.commands.reproduce.parts import Part, Size
 from videopro.commands.reproduce.pilot import read_pilot
 from videopro.commands.reproduce.road import Road
 from videopro.commands.reproduce.stages import STAGES, TRAININGS, Stage
@@ -98,25 +99,27 @@ def _gates(road: Road, waiting: set[str]) -> Iterator[Finding]:
 
 
 def _data(road: Road, waiting: set[str]) -> Iterator[Finding]:
+    """The questions of each benchmark, and whether they have answers."""
     for part in road.benchmarks():
-        root, size = part.root, road.size(part)
         comes = f"download-{part.folder}" in waiting and part.is_downloaded
-        state: State
-        if root.is_dir() and size.is_counted:
-            state, text = "ok", f"{root}: {size.questions:,} questions"
-            if size.unanswered:
-                state = "wrong"
-                answers = " or ".join(manifest(part.name).paths(part.split, "answers")) or "the answers"
-                text += f", {size.unanswered:,} of them without an answer; add {answers}"
-        elif root.is_dir():
-            check = f"videopro benchmarks check {part.name} --split {part.split} --root {root}"
-            state, text = "wrong" if comes else "broken", f"{root}: its questions cannot be read; run {check}"
-        elif comes:
-            names = ", ".join(repository.name for repository in part.repositories)
-            state, text = "missing", f"{root}: to be downloaded from {names}"
-        else:
-            state, text = "broken", f"{root}: does not exist; put the official files there"
-        yield Finding("data", f"{part.folder} {part.split}", state, text)
+        state, text = _questions(part, road.size(part), comes)
+        yield Finding("data", f"{part.folder} {part.split}", state, f"{part.root}: {text}")
+
+
+def _questions(part: Part, found: Size, comes: bool) -> tuple[State, str]:
+    if not part.root.is_dir():
+        names = ", ".join(repository.name for repository in part.repositories)
+        if comes:
+            return "missing", f"to be downloaded from {names}"
+        return "broken", "does not exist; put the official files there"
+    if not found.is_counted:
+        check = f"videopro benchmarks check {part.name} --split {part.split} --root {part.root}"
+        return "wrong" if comes else "broken", f"its questions cannot be read; run {check}"
+    text = f"{found.questions:,} questions"
+    if not found.unanswered:
+        return "ok", text
+    answers = " or ".join(manifest(part.name).paths(part.split, "answers")) or "the answers"
+    return "wrong", f"{text}, {found.unanswered:,} of them without an answer; add {answers}"
 
 
 def _rows(road: Road, waiting: set[str]) -> Iterator[Finding]:
@@ -154,7 +157,7 @@ def _disk(road: Road, stages: Sequence[Stage]) -> Iterator[Finding]:
         # One archive after another is unpacked.
         at_once = max if road.config.remove_archives else sum
         data += at_once([0.0, *(added for _, _, added in rooms)])
-    new_models = bytes_of(each for each in models(road) if not is_here(each.name))
+    new_models = sum(each.bytes for each in models(road) if not is_here(each.name))
     needs = [
         ("disk of the data", road.config.data, data, "benchmarks"),
         ("disk of the models", Path(constants.HF_HUB_CACHE), new_models, "models"),

@@ -16,7 +16,6 @@ from rich.table import Table
 from rich.text import Text
 
 from videopro.cli import build_settings, read_yaml
-from videopro.commands.reproduce.hub import bytes_of, models
 from videopro.commands.reproduce.pilot import Measured, Span
 from videopro.commands.reproduce.road import Road
 from videopro.commands.reproduce.stages import FILES, STAGES, TRAININGS, Command, Stage
@@ -60,7 +59,7 @@ class Work:
         """The work of a command in the unit of its stage; None: not known."""
         kind, settings = stage.kind, command.settings or {}
         if kind in FILES:
-            return self._gigabytes(command)
+            return command.gigabytes
         if kind in TRAININGS:
             replies = int(settings.get("num_generations", 8)) if kind == "grpo" else 1
             if (steps := int(settings.get("max_steps", -1))) > 0:
@@ -95,15 +94,6 @@ class Work:
         if kind in self.measured.yields:
             expected = self.measured.yields[kind] * self.plan["sides"][kind]["questions"]
         return min(expected, target or expected)
-
-    def _gigabytes(self, command: Command) -> float:
-        """Of what a command downloads or unpacks."""
-        parts = {part.name: part.repositories for part in self.road.benchmarks()}
-        if command.name == "benchmarks check":
-            files = [each for one in parts[command.arguments[0]] for each in one.needed if each.is_packed]
-            return sum(each.bytes for each in files) / 1e9
-        asked = [each for one in (models(self.road), *parts.values()) for each in one]
-        return bytes_of(each for each in asked if each.name in command.arguments) / 1e9
 
     def _source(self) -> tuple[float, float]:
         """The questions of the source that are asked, and the hours of their videos."""

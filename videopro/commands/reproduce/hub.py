@@ -3,7 +3,7 @@ the manifest against the hub itself."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
 from huggingface_hub import HfApi, constants
@@ -41,11 +41,6 @@ def models(road: Road) -> list[Repository]:
     """The models that are needed, of those in the manifest."""
     known, needs = model_repositories(), (*road.backbone_needs(), *road.module_needs())
     return [known[name] for name in dict.fromkeys(need.hub for need in needs) if name in known]
-
-
-def bytes_of(repositories: Iterable[Repository]) -> float:
-    """What these take, as far as it is known."""
-    return sum(files.bytes for repository in repositories for files in repository.needed)
 
 
 def access(repository: Repository) -> tuple[State, str]:

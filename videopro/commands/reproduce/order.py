@@ -7,6 +7,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from videopro.benchmarks import model_repositories
 from videopro.cli import config_file, merged, read_yaml
 from videopro.commands.reproduce.parts import Part
 from videopro.commands.reproduce.road import Road
@@ -29,9 +30,11 @@ def _file_stages(road: Road) -> Iterator[Stage]:
         if part.is_downloaded:
             yield road.stage(f"download-{part.folder}", *_downloads(part), fetches=(part.root,))
         flags = (word for name, value in part.settings.items() for word in (f"--{name}", value))
-        checks.append(Command("benchmarks check", (part.name, *flags, *unpack)))
+        packed = sum(each.bytes for one in part.repositories for each in one.needed if each.is_packed)
+        checks.append(Command("benchmarks check", (part.name, *flags, *unpack), gigabytes=packed / 1e9))
     names = dict.fromkeys(need.hub for need in (*road.backbone_needs(), *road.module_needs()) if need.hub)
-    commands = [Command("hf", ("download", name)) for name in names]
+    sizes = {name: each.bytes / 1e9 for name, each in model_repositories().items()}
+    commands = [Command("hf", ("download", name), gigabytes=sizes.get(name, 0.0)) for name in names]
     ocr = road.modules().get("ocr", "")
     if ocr.startswith("easyocr") and "@" not in ocr:
         # Its weights are not on the hub: they are downloaded when it is loaded.
@@ -40,7 +43,7 @@ def _file_stages(road: Road) -> Iterator[Stage]:
     if commands:
         yield road.stage("download-models", *commands)
     if checks:
-        yield road.stage("check", *checks, runs_all=True)
+        yield road.stage("check", *checks)
 
 
 def _downloads(part: Part) -> Iterator[Command]:
@@ -49,7 +52,8 @@ def _downloads(part: Part) -> Iterator[Command]:
         revision = ("--revision", each.revision) if each.revision else ()
         names = (word for files in each.needed for word in ("--include", files.pattern))
         where = ("--repo-type", "dataset", "--local-dir", str(part.root))
-        yield Command("hf", ("download", each.name, *where, *revision, *names))
+        words = ("download", each.name, *where, *revision, *names)
+        yield Command("hf", words, gigabytes=each.bytes / 1e9)
 
 
 def _preparation(road: Road, stages: Sequence[Stage]) -> Iterator[Stage]:

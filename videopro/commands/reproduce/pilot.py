@@ -47,7 +47,7 @@ class Measured:
     def span(self, stage: str, position: int, work: float | None) -> Span | None:
         """Seconds of a stage's command for so much work; None: not known."""
         took, had = Took(**self.stages[stage]["took"][position]), self.stages[stage]["work"][position]
-        if work is None or had is None:
+        if work is None:
             return None
         starting, working = max(0.0, took.seconds - took.working), took.working * work / had if had else 0.0
         least, most = working * (1 - took.spread), working * (1 + took.spread)
@@ -61,7 +61,7 @@ class Measured:
     def bytes_of(self, stage: Stage, work: float) -> tuple[float, float]:
         """What a stage will write for so much work into the output, and into the cache."""
         row, settings = self.stages[stage.name], stage.commands[0].settings or {}
-        had = sum(each or 0 for each in row["work"])
+        had = sum(row["work"])
         # What a training writes does not grow with its steps. The pilot's leaves one checkpoint.
         times = settings.get("save_total_limit", 1) if stage.kind in TRAININGS else work / had if had else 0.0
         return (row["bytes"] - row["cached"]) * times, row["cached"] * times
@@ -148,17 +148,13 @@ def _tokens(road: Road, stage: Stage) -> dict[str, Any]:
 
 
 def _show(found: Mapping[str, Any]) -> None:
-    heads = ("stage", "work", "s", "working", "each", "CPU s", "GB", "GPU GB", "tokens", "MB written")
+    heads = ("stage", "work", "s", "working", "CPU s", "GB", "GPU GB", "tokens", "MB written")
     rows = []
     for name, row in found.items():
-        took, unit = [Took(**each) for each in row["took"]], STAGES[name.partition("-")[0]]["unit"]
-        working, work = sum(each.working for each in took), sum(each or 0 for each in row["work"])
-        numbers = (
-            *(sum(each.seconds for each in took), working, working / work if unit and work else 0.0),
-            *(sum(each.cpu_seconds for each in took), max(each.memory for each in took) / 1e9),
-            max(each.gpu_memory for each in took) / 1e9,
-        )
-        ends = (f"{sum(row.get('tokens', ())):,.0f}", f"{row['bytes'] / 1e6:,.0f}")
-        texts = (f"{number:,.1f}" for number in numbers)
-        rows.append((name, f"{work:,.3g} {unit}" if unit else "", *texts, *ends))
+        unit, work = STAGES[name.partition("-")[0]]["unit"], sum(row["work"])
+        sums = [sum(each[of] for each in row["took"]) for of in ("seconds", "working", "cpu_seconds")]
+        most = [max(each[of] for each in row["took"]) / 1e9 for of in ("memory", "gpu_memory")]
+        whole = (sum(row.get("tokens", ())), row["bytes"] / 1e6)
+        texts = (*(f"{number:,.1f}" for number in (*sums, *most)), *(f"{number:,.0f}" for number in whole))
+        rows.append((name, f"{work:,.3g} {unit}" if unit else "", *texts))
     Console().print(TextTable("pilot", heads, tuple(rows)))

@@ -132,7 +132,7 @@ def _run_stage(stage: Stage, logs: Path) -> list[Took]:
             took.append(_run(stage, command, logs / f"{stage.name}{end}.log"))
         except RunError as error:
             failures.append(error)
-            if not stage.runs_all:
+            if stage.writes:  # others that only fetch and check still do so
                 break
     if failures:
         more = f"; {len(failures) - 1} more of its commands failed" if failures[1:] else ""

@@ -47,7 +47,7 @@ class ReproduceConfig:
     sft: str = _train("qwen3vl_8b", "config of videopro sft: a name or a file")
     sft_settings: dict[str, Any] = _train(dict, "settings of videopro sft that override the config")
     sft_adapter: str = _train("", "SFT adapter made elsewhere: a folder or hub name")
-    grpo: str = _train("qwen3vl_8b", "config of videopro grpo: a name or a file; none: stop after SFT")
+    grpo: str = _train("qwen3vl_8b", "config of videopro grpo: a name or a file; none: only SFT")
     grpo_settings: dict[str, Any] = _train(dict, "settings of videopro grpo that override the config")
     grpo_adapter: str = _train("", "GRPO adapter made elsewhere: a folder or hub name")
     accelerate: str = _train("", "config in configs/accelerate, such as zero2; unset: by the number of GPUs")

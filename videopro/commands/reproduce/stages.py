@@ -45,6 +45,8 @@ class Command:
     gpus: tuple[str, ...] | None = None
     """The value of CUDA_VISIBLE_DEVICES for each process that is started, at the same time, to share the
     work; None: one, which sees what this process sees."""
+    gigabytes: float = 0.0
+    """What it downloads or unpacks, as far as it is known."""
 
     @property
     def words(self) -> list[str]:
@@ -88,8 +90,6 @@ class Stage:
     """Files that exist when it is done."""
     fetches: tuple[Path, ...] = ()
     """Folders that it also needs to be done; they may come from other settings."""
-    runs_all: bool = False
-    """Whether the other commands still run after one fails, before the stage fails."""
 
     @property
     def kind(self) -> str:
