@@ -64,10 +64,11 @@ def _preparation(road: Road, stages: Sequence[Stage]) -> Iterator[Stage]:
     if not asks:
         return
     asked, modules = ("--asked-by", *asks.values(), "--skip-unreadable"), road.config.modules
-    if road.speech != "none":
+    named = road.modules()
+    if named["speech"] != "none":
         speech = ("--speech", str(modules["speech"])) if "speech" in modules else ()
         yield road.stage("transcribe", road.shared(Command("transcribe", (*asked, *speech))))
-    encoder = road.modules().get("encoder", "none")
+    encoder = named.get("encoder", "none")
     if encoder not in ("none", "auto"):
         dtype = ("--dtype", str(modules["encoder_dtype"])) if modules.get("encoder_dtype") else ()
         yield road.stage("index", road.shared(Command("index", (*asked, "--encoder", encoder, *dtype))))

@@ -59,29 +59,21 @@ class Road:
         return [part for part in (*parts_of(source, config.data), *self.tested) if part.has_files]
 
     def modules(self) -> dict[str, str]:
-        """The models behind the modules by part, as settings name them; parts that none names are left
-        out."""
-        modules = self.config.modules
-        named = {**(PAPER if modules.get("preset") == "paper" else {}), **modules, "speech": self.speech}
+        """The models behind the modules by part, as settings name them; parts that none names are left out.
+        Speech is always named: if unset and this machine has no Whisper model, one is downloaded."""
+        modules, speech = self.config.modules, str(self.config.modules.get("speech", "whisper"))
+        resolved = resolve_speech(speech) if self.benchmarks() else "none"
+        if self.benchmarks() and (speech, resolved) == ("whisper", "none"):
+            resolved = f"whisper:{WHISPER[0]}"
+        named = {**(PAPER if modules.get("preset") == "paper" else {}), **modules, "speech": resolved}
         return {part: str(named[part]) for part in PAPER if named.get(part)}
-
-    @property
-    def speech(self) -> str:
-        """The model that transcribes videos without subtitles, as settings of the modules name it; "none": no
-        transcripts. If unset and this machine has no Whisper model, one is downloaded."""
-        name = str(self.config.modules.get("speech", "whisper"))
-        if not self.benchmarks():
-            return "none"
-        resolved = resolve_speech(name)
-        return f"whisper:{WHISPER[0]}" if (name, resolved) == ("whisper", "none") else resolved
 
     def backbone_needs(self) -> list[Need]:
         """Needs of the backbone and of adapters made elsewhere."""
         config = self.config
-        needs = list(model_needs(read_spec(config.model, **config.backbone)))
-        for adapter in filter(None, (config.sft_adapter, config.grpo_adapter)):
-            needs += model_needs(read_spec(config.model, adapter=adapter))
-        return list(dict.fromkeys(needs))
+        adapters = [{"adapter": each} for each in (config.sft_adapter, config.grpo_adapter) if each]
+        specs = [read_spec(config.model, **settings) for settings in (config.backbone, *adapters)]
+        return list(dict.fromkeys(need for spec in specs for need in model_needs(spec)))
 
     def module_needs(self, parts: Collection[str] = tuple(PAPER)) -> list[Need]:
         """Needs of the models behind these module parts."""
