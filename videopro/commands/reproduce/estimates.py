@@ -196,9 +196,9 @@ def show_plan(work: Work, stages: Sequence[Stage], done: Sequence[str]) -> None:
     for name in ("stage", "works on", "time", "measured", "dollars"):
         table.add_column(name, no_wrap=name != "works on", justify="right" if name == "dollars" else "left")
     for name, each in found.items():
-        table.add_row(name, each.works_on, _time(each.seconds), each.basis, _money(each.dollars))
+        table.add_row(name, each.works_on, _time(each.seconds), each.basis, number(each.dollars))
     table.add_section()
-    table.add_row("remaining", "", _time(total), "", _money(dollars), style="bold")
+    table.add_row("remaining", "", _time(total), "", number(dollars), style="bold")
     console = Console()
     console.print(table)
     for stage in stages:
@@ -211,10 +211,6 @@ def _time(span: Span | None) -> str:
     return "-" if span is None else f"{duration(span[1])} ({duration(span[0])} to {duration(span[2])})"
 
 
-def _money(value: float | None) -> str:
-    return "-" if value is None else number(value)
-
-
 def duration(seconds: float) -> str:
     """A time as text: 52 s, 18 min, 3.1 h."""
     if seconds < 120:
@@ -222,6 +218,8 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:,.0f} min" if seconds < 7200 else f"{number(seconds / 3600)} h"
 
 
-def number(value: float) -> str:
-    """A quantity as text, with a decimal if it is small."""
+def number(value: float | None) -> str:
+    """A quantity as text, with a decimal if it is small; "-" if it is not known."""
+    if value is None:
+        return "-"
     return f"{value:,.0f}" if value >= 10 or value == round(value) else f"{value:.1f}"
