@@ -61,7 +61,7 @@ class Part:
 
     @property
     def settings(self) -> dict[str, str]:
-        """How commands that take a benchmark are told which questions."""
+        """Which questions these are, as settings of commands that take a benchmark."""
         settings = {"root": str(self.root) if self.has_files else "", "split": self.split}
         return {name: value for name, value in {**settings, "protocol": self.protocol}.items() if value}
 
