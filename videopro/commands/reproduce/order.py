@@ -67,11 +67,11 @@ def _preparation(road: Road, stages: Sequence[Stage]) -> Iterator[Stage]:
     named = road.modules()
     if named["speech"] != "none":
         speech = ("--speech", str(modules["speech"])) if "speech" in modules else ()
-        yield road.stage("transcribe", road.shared(Command("transcribe", (*asked, *speech))))
+        yield road.stage("transcribe", Command("transcribe", (*asked, *speech)))
     encoder = named.get("encoder", "none")
     if encoder not in ("none", "auto"):
         dtype = ("--dtype", str(modules["encoder_dtype"])) if modules.get("encoder_dtype") else ()
-        yield road.stage("index", road.shared(Command("index", (*asked, "--encoder", encoder, *dtype))))
+        yield road.stage("index", Command("index", (*asked, "--encoder", encoder, *dtype)))
 
 
 def _row_stages(road: Road) -> Iterator[Stage]:
@@ -81,8 +81,7 @@ def _row_stages(road: Road) -> Iterator[Stage]:
         return
     about = "questions as prompts, each with its oracle mode; no teacher"
     more = {} if config.has_teacher else {"does": about}
-    command = road.command("synthesize", road.synthesis_settings())
-    yield road.stage("synthesize", road.shared(command), **more)
+    yield road.stage("synthesize", road.command("synthesize", road.synthesis_settings()), **more)
     if makers["sft"] == "rejection":
         settings = {
             "model": config.model,
@@ -91,7 +90,7 @@ def _row_stages(road: Road) -> Iterator[Stage]:
             "output": _rows(road, "sft", "rejection"),
             "modules": config.modules,
         }
-        yield road.stage("rejection", road.launched("rejection", settings))
+        yield road.stage("rejection", road.command("rejection", settings))
 
 
 def _rows(road: Road, training: str, maker: str) -> str:
@@ -115,7 +114,7 @@ def _training_stages(road: Road) -> Iterator[Stage]:
             "modules": config.modules,
             "output": str(road.output / "prompts"),
         }
-        yield road.stage("prompts", road.launched("prompts", settings))
+        yield road.stage("prompts", road.command("prompts", settings))
     if config.trains_grpo:
         modules = {"modules": config.modules} if config.modules else {}
         yield road.stage("grpo", _training(road, "grpo", **adapter, **modules))
@@ -134,7 +133,7 @@ def _training(road: Road, kind: str, **more: Any) -> Command:
         "train_data": rows or _rows(road, kind, config.makers[kind]),
         "output_dir": str(road.output / kind),
     }
-    return road.launched(kind, merged(base, model, getattr(config, f"{kind}_settings"), own))
+    return road.command(kind, merged(base, model, getattr(config, f"{kind}_settings"), own))
 
 
 def _run_stages(road: Road) -> Iterator[Stage]:
@@ -150,7 +149,7 @@ def _run_stages(road: Road) -> Iterator[Stage]:
         runs = road.output / "runs" / name
         folders = [runs / (part.split if lengths else part.folder) for part in parts]
         commands = [
-            road.launched(
+            road.command(
                 "infer",
                 road.infer_settings(part, run["method"], adapter, run.get("options", {}), folder),
                 f"infer-{name}-{folder.name}",

@@ -152,26 +152,26 @@ class Road:
     def stage(self, name: str, *commands: Command, **more: Any) -> Stage:
         """A stage with these commands, as stages.yaml describes it; `more` is about this reproduction."""
         row = STAGES[name.partition("-")[0]]
+        started = tuple(self._started(command, row.get("starts", "once")) for command in commands)
         writes = tuple(self.output / path for path in row.get("writes", ()))
         given = {"does": row.get("does"), "after": tuple(row.get("after", ())), "writes": writes, **more}
-        return Stage(name, commands=commands, **given)
+        return Stage(name, commands=started, **given)
 
     def command(self, name: str, settings: Mapping[str, Any], file: str = "") -> Command:
         """A command whose settings are written into `configs/FILE.yaml` of the output; without a FILE, it has
         the command's name."""
-        path = self.output / "configs" / f"{file or name}.yaml"
-        return Command(name, settings=settings, file=path, gpus=self.placed)
+        return Command(name, settings=settings, file=self.output / "configs" / f"{file or name}.yaml")
 
-    def shared(self, command: Command) -> Command:
-        """The command on each GPU; those started share its work."""
-        return replace(command, gpus=self.devices if self.gpus > 1 else self.placed)
-
-    def launched(self, name: str, settings: Mapping[str, Any], file: str = "") -> Command:
-        """A command that accelerate launches in every process. A single answering process needs no
-        launcher."""
-        command, is_training = self.command(name, settings, file), name in TRAININGS
-        if not is_training and self.processes == 1:
+    def _started(self, command: Command, how: str) -> Command:
+        """A command as its stage starts it: once; on each of the GPUs, which share its work; or by accelerate
+        in every process, where a single answering process needs no launcher."""
+        is_training = command.name in TRAININGS
+        if how == "once":
             return command
+        if how == "gpus":
+            return replace(command, gpus=self.devices if self.gpus > 1 else self.placed)
+        if self.processes == 1 and not is_training:
+            return replace(command, gpus=self.placed)
         way = "multi_gpu" if self.processes > 1 else "one_gpu" if self.gpus else "one_cpu"
         if is_training and self.config.accelerate:
             way = self.config.accelerate
@@ -181,4 +181,4 @@ class Road:
         processes = ("--num_processes", str(self.processes), "--main_process_port", "0")
         flags = ("--config_file", str(config_file(Path(way), "accelerate")), *precision, *processes)
         alone = self.processes == 1 and self.gpus > 1
-        return replace(command, launch=flags, gpus=self.devices[:1] if alone else command.gpus)
+        return replace(command, launch=flags, gpus=self.devices[:1] if alone else self.placed)
