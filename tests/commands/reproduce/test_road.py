@@ -527,19 +527,19 @@ def test_each_disk_needs_room_for_what_comes_to_it(tmp_path: Path, monkeypatch: 
 def test_the_disk_has_room_for_what_the_pilot_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """SFT left one checkpoint of 6 GB, and keeps two, whatever its steps; ten questions wrote 0.5 GB, of
-    which 0.4 were cached: 2,449 of them write 24.5 and cache 98 GB."""
+    """SFT left one checkpoint of 6 GB, and keeps two, whatever its steps; it cached 0.1 GB for ten rows,
+    which are 50 for 5,000. Ten questions wrote 0.1 GB and cached 0.4: 2,449 write 24.5 and cache 98."""
     monkeypatch.setattr(hub, "models", lambda road: [])
     monkeypatch.setattr(checks, "models", lambda road: [])
     monkeypatch.setattr(checks, "_device", lambda folder: hash(folder.name))
     monkeypatch.setenv("VIDEOPRO_CACHE", str(tmp_path / "cache"))
     walked = road(tmp_path)
     asked = {"bytes": 500_000_000, "cached": 400_000_000}
-    record_pilot(walked, 20, sft={"bytes": 6_000_000_000}, **{"infer-program": asked})
+    record_pilot(walked, 20, sft={"bytes": 6_100_000_000, "cached": 100_000_000}, **{"infer-program": asked})
     stages = [each for each in stages_of(walked) if each.name in ("sft", "infer-program")]
     found = {each.name: each.text for each in examine(walked, stages) if each.name.startswith("disk")}
     assert "36.5 GB for outputs (by a pilot of 20 rows)" in found["disk"]
-    assert "98.0 GB for cache (by a pilot of 20 rows)" in found["disk of the cache"]
+    assert "148.0 GB for cache (by a pilot of 20 rows)" in found["disk of the cache"]
     # It says nothing of the stages that it has not run.
     assert "28.0 GB for outputs (10.0" in disks(walked, "sft", "grpo")["disk"].text
 

@@ -108,7 +108,8 @@ class Work:
 
     def gigabytes_written(self, stages: Sequence[Stage]) -> tuple[dict[str, Span], str]:
         """What these stages write into "outputs" and "cache", without what they download and unpack; and
-        where that is known from. Without GPUs nothing of the size of an 8B model is written."""
+        where that is known from. Without GPUs nothing of the size of an 8B model is written; a training whose
+        rows are not known yet caches nothing."""
         stages = [stage for stage in stages if stage.kind not in FILES]
         if stages and all(stage.name in self.measured.stages for stage in stages):
             rows = [

@@ -61,10 +61,10 @@ class Measured:
     def bytes_of(self, stage: Stage, work: float) -> tuple[float, float]:
         """What a stage will write for so much work into the output, and into the cache."""
         row, settings = self.stages[stage.name], stage.commands[0].settings or {}
-        had = sum(row["work"])
-        # What a training writes does not grow with its steps. The pilot's leaves one checkpoint.
-        times = settings.get("save_total_limit", 1) if stage.kind in TRAININGS else work / had if had else 0.0
-        return (row["bytes"] - row["cached"]) * times, row["cached"] * times
+        grown = work / had if (had := sum(row["work"])) else 0.0
+        # A training's output does not grow with its steps, and the pilot's has one checkpoint.
+        times = settings.get("save_total_limit", 1) if stage.kind in TRAININGS else grown
+        return (row["bytes"] - row["cached"]) * times, row["cached"] * grown
 
 
 def pilot_of(road: Road, rows: int) -> Road:
