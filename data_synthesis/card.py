@@ -17,8 +17,7 @@ from videopro.data_synthesis.datasets import Datasets, letters_of, rule_of
 from videopro.data_synthesis.plan import FILTER_HEADS, filter_rows
 from videopro.data_synthesis.rules import NATIVE, PLAN, REFUSED, SAME_AS, refinement_needed
 from videopro.data_synthesis.teacher import Prices, TeacherUsage
-from videopro.errors import writing_file
-from videopro.storage import write_atomically
+from videopro.storage import write_file
 from videopro.traces import CUT_OFF, Round, Trace, is_confident
 
 CARD_JSON, CARD_MD = "card.json", "CARD.md"
@@ -212,8 +211,7 @@ def write_card(folder: Path, card: Mapping[str, Any], text: str) -> None:
     """Write a dataset's card into its folder, for programs and for people. Raises RunError."""
     content = json.dumps(card, indent=1, ensure_ascii=False) + "\n"
     for path, written in ((folder / CARD_JSON, content), (folder / CARD_MD, text)):
-        with writing_file(path):
-            write_atomically(path, written)
+        write_file(path, written)
 
 
 def _planned(card: Mapping[str, Any]) -> list[str]:

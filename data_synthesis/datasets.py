@@ -28,9 +28,9 @@ from videopro.data_synthesis.rules import (
     select_trajectories,
     trace_oracle_mode,
 )
-from videopro.errors import RunError, writing_file
+from videopro.errors import RunError
 from videopro.methods.planners import PromptFile
-from videopro.storage import write_atomically
+from videopro.storage import write_file
 from videopro.traces import Trace
 
 SFT, GRPO, HELD_OUT = "sft.jsonl", "grpo.jsonl", "held_out.jsonl"
@@ -63,8 +63,7 @@ class Datasets:
 
 def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """Write rows, completely or not at all. Raises RunError if they cannot be written."""
-    with writing_file(path):
-        write_atomically(path, json_lines(rows))
+    write_file(path, json_lines(rows))
 
 
 def json_lines(rows: Iterable[Mapping[str, Any]]) -> str:

@@ -14,10 +14,10 @@ from videopro.benchmarks import Benchmark
 from videopro.cli import read_yaml
 from videopro.data_synthesis.datasets import GRPO, HELD_OUT, SFT
 from videopro.data_synthesis.settings import SynthesisConfig
-from videopro.errors import ConfigError, RunError, writing_file
+from videopro.errors import ConfigError, RunError
 from videopro.modules import ModuleSettings
 from videopro.runs import RunFolder, identity_difference
-from videopro.storage import parse_json, write_atomically
+from videopro.storage import parse_json, write_file
 
 
 class SynthesisFolder(RunFolder):
@@ -47,8 +47,7 @@ class SynthesisFolder(RunFolder):
         before = self.plan()
         if before is not None and before.get("asks") == plan["asks"]:
             return
-        with writing_file(self.plan_json):
-            write_atomically(self.plan_json, json.dumps(plan, indent=1, ensure_ascii=False) + "\n")
+        write_file(self.plan_json, json.dumps(plan, indent=1, ensure_ascii=False) + "\n")
 
     def settings(self) -> dict[str, Any]:
         """The contents of config.yaml. Raises RunError for a folder without one, or of another kind."""

@@ -40,8 +40,9 @@ class Assumptions:
     reply_seconds: float = 30.0
     native_seconds: float = 2.3
     """Of a native answer: the larger runtime of the paper's Table 2, whose machine is not named."""
-    program_seconds: float = 8.2
-    """Of a program, likewise; as `videopro reproduce` reckons for GRPO and answers."""
+    program_seconds: float = 2.95
+    """Of running a program that a teacher wrote: as `videopro reproduce` reckons (`run` in its
+    rates.yaml)."""
     video_seconds: float = 60.0
     """Decoding and indexing a video."""
 

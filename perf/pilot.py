@@ -26,7 +26,7 @@ from videopro.cli import setting
 from videopro.commands.reproduce.command import COMMAND as REPRODUCE
 from videopro.commands.reproduce.estimates import Work, estimate, plan_of_synthesis
 from videopro.commands.reproduce.order import stages_of
-from videopro.commands.reproduce.pilot import pilot_of, read_pilot
+from videopro.commands.reproduce.pilot import read_pilot
 from videopro.commands.reproduce.road import Road
 from videopro.commands.reproduce.running import Record
 
@@ -48,8 +48,7 @@ def compared(folder: Path) -> dict[str, Any]:
     flags += ["--synthesize", f"teacher=api:narrator-1@http://127.0.0.1:{port}/v1", "--limit", "10"]
     flags += ["--sft-settings", "max_steps=20", "--grpo-settings", "max_steps=20"]
     road = Road(REPRODUCE.parse(flags), [])
-    own = pilot_of(road)
-    measured = read_pilot(own, stages_of(own))
+    measured = read_pilot(road)
     # As before the walk, whose answers a plan would also rest on.
     new = Road(replace(road.config, output=folder / "none"), [])
     work = Work(road, plan_of_synthesis(new, stages_of(new), quiet=True), measured)
@@ -72,7 +71,7 @@ def record(request: PilotSettings) -> None:
     """Compare, record and print."""
     os.environ.update(HF_HOME=str(request.folder / "hub"), HF_HUB_OFFLINE="1")
     os.environ["VIDEOPRO_CACHE"] = str(request.folder / "cache")
-    pilot = json.loads((request.folder / "whole/pilot/pilot.json").read_text())
+    pilot = json.loads((request.folder / "whole/pilot/pilot.json").read_text())["stages"]
     for stage in pilot.values():
         stage.pop("key")  # paths of this machine
     made = {"cores": os.cpu_count(), "stages": compared(request.folder), "pilot": pilot}

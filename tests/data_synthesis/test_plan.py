@@ -55,8 +55,8 @@ def test_the_figures_of_a_plan_by_hand(cg_bench: Path) -> None:
     assert (plan["teacher"]["cost"], plan["teacher"]["most"]) == (1.58, 3.24)
     assert plan["rests on"]["sft"] == "assumed"
     assert plan["missing videos"] == 50
-    # 790 replies of 30 s, eight at a time; 200 native answers of 2.3 s, 790 programs of 8.2, 50 x 60 s.
-    assert plan["hours"] == {"teacher": 0.8, "model": 2.8}
+    # 790 replies of 30 s, eight at a time; 200 native answers of 2.3 s, 790 programs of 2.95, 50 x 60 s.
+    assert plan["hours"] == {"teacher": 0.8, "model": 1.6}
 
 
 @pytest.mark.parametrize(

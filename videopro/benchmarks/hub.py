@@ -87,6 +87,11 @@ class Repository:
         on."""
         return [each for each in self.files if each.holds != "other"]
 
+    @property
+    def bytes(self) -> float:
+        """What these take, as far as it is known."""
+        return sum(each.bytes for each in self.needed)
+
 
 @dataclass(frozen=True)
 class SplitSize:

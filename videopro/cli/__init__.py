@@ -18,6 +18,7 @@ from videopro.cli.environment import cache_root as cache_root
 from videopro.cli.environment import certificates_problem as certificates_problem
 from videopro.cli.environment import check_connections as check_connections
 from videopro.cli.environment import check_key as check_key
+from videopro.cli.environment import existing_folder as existing_folder
 from videopro.cli.environment import folder_problem as folder_problem
 from videopro.cli.environment import has_no_proxy as has_no_proxy
 from videopro.cli.environment import key_problem as key_problem
@@ -44,6 +45,7 @@ from videopro.cli.settings import build_settings as build_settings
 from videopro.cli.settings import check_least as check_least
 from videopro.cli.settings import did_you_mean as did_you_mean
 from videopro.cli.settings import is_setting as is_setting
+from videopro.cli.settings import merged as merged
 from videopro.cli.settings import option as option
 from videopro.cli.settings import parse_yaml as parse_yaml
 from videopro.cli.settings import plain_type as plain_type

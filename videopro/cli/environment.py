@@ -34,11 +34,14 @@ def cache_root() -> Path:
         raise ConfigError("no home folder (HOME) for the cache; set VIDEOPRO_CACHE to a folder") from error
 
 
+def existing_folder(folder: Path) -> Path:
+    """The folder, or the nearest one above it that exists."""
+    return next(above for above in (folder.absolute(), *folder.absolute().parents) if above.exists())
+
+
 def folder_problem(folder: Path) -> str:
     """Why a folder, which need not exist yet, is not writable; "" if it is."""
-    above = folder
-    while not above.exists() and above != above.parent:
-        above = above.parent
+    above = existing_folder(folder)
     if not above.is_dir():
         return f"{folder}: {above} is not a folder"
     return "" if os.access(above, os.W_OK | os.X_OK) else f"{folder}: cannot be written"

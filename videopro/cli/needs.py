@@ -21,7 +21,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 from videopro.cli.environment import check_connections, check_key, key_problem, wandb_problem
-from videopro.errors import ConfigError
+from videopro.errors import ConfigError, first_line
 
 TRACKERS = ("wandb", "trackio", "tensorboard")
 
@@ -150,7 +150,7 @@ def needs_extra(extra: str, user: str, module: str = "") -> Iterator[None]:
         elif isinstance(error, ModuleNotFoundError):
             message = f"{user} needs {name}: {install(extra)}"
         else:
-            message = f"{user}: {name} cannot be imported ({_first_line(error)}); run {install(extra)}"
+            message = f"{user}: {name} cannot be imported ({first_line(error)}); run {install(extra)}"
         if module == "__main__":
             print(f"error: {message}", file=sys.stderr)
             raise SystemExit(2) from error
@@ -169,10 +169,6 @@ def check_extra(extra: str, user: str, package: str) -> None:
     """Raise MissingExtra if a package is not installed, without importing it."""
     if not is_installed(package):
         raise MissingExtra(f"{user} needs {package}: {install(extra)}")
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 # ---- models of the hub -------------------------------------------------------------------------------------
@@ -325,4 +321,4 @@ def _ask(name: str, headers: Mapping[str, str]) -> int | str:
         # Not through the library's own functions, which try for half a minute.
         return int(get_session().head(url, headers=dict(headers), timeout=_PATIENCE).status_code)
     except Exception as error:  # of the HTTP library that this version of the hub's client uses
-        return str(error).strip().split("\n")[0] or type(error).__name__
+        return first_line(error)

@@ -142,6 +142,18 @@ def build_settings(cls: type[T], mapping: Mapping[str, Any], where: str) -> T:
     return cls(**values)
 
 
+def merged(*layers: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings, later ones over earlier ones. A mapping among them is laid over another key by key."""
+    result: dict[str, Any] = {}
+    for layer in layers:
+        for key, value in layer.items():
+            below = result.get(key)
+            if isinstance(below, Mapping) and isinstance(value, Mapping):
+                value = merged(below, value)
+            result[key] = value
+    return result
+
+
 def plain_type(hint: Any) -> Any:
     """The type of a setting without `| None`."""
     if typing.get_origin(hint) in (typing.Union, types.UnionType):

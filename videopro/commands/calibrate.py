@@ -15,9 +15,8 @@ from pathlib import Path
 from rich.console import Console
 
 from videopro.cli import CommandLine, TextTable, exit_status, option, setting
-from videopro.errors import writing_file
 from videopro.runs import Calibration
-from videopro.storage import write_atomically
+from videopro.storage import write_file
 from videopro.traces.scoring import MISS, percent, widest
 
 _RISKS = (0.05, 0.1, 0.2)
@@ -41,9 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     with exit_status() as status:
         config = COMMAND.parse(argv)
         calibration = Calibration.of(config.runs)
-        with writing_file(config.output, "set another --output"):
-            config.output.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(config.output, calibration.to_json())
+        write_file(config.output, calibration.to_json(), "set another --output")
         Console().print(table_of(calibration))
         print(f"calibration: {config.output}")
     return status.code

@@ -36,6 +36,7 @@ from videopro.cli import (
     CommandLine,
     cache_root,
     certificates_problem,
+    existing_folder,
     exit_status,
     folder_problem,
     install,
@@ -200,8 +201,7 @@ def folders() -> Iterator[Finding]:
         if problem := folder_problem(folder):
             yield Finding("folders", variable, failed, f"{problem}; set {variable} to another folder")
             continue
-        # The disk is that of the nearest folder that exists.
-        free = shutil.disk_usage(next(each for each in (folder, *folder.parents) if each.exists())).free
+        free = shutil.disk_usage(existing_folder(folder)).free
         content = size(bytes_in(folder)) if folder.is_dir() else "not created yet"
         # A full disk is as good as none.
         state: State = failed if free < _LITTLE else "ok"

@@ -21,10 +21,10 @@ from typing import Any
 from rich.console import Console, Group
 
 from videopro.cli import CommandLine, TextTable, exit_status, option, setting
-from videopro.errors import ConfigError, RunError, writing_file
+from videopro.errors import ConfigError, RunError
 from videopro.methods import FALLBACK_HELP, FINAL_HELP
 from videopro.runs import RunFolder
-from videopro.storage import write_atomically
+from videopro.storage import write_file
 from videopro.traces import (
     RESCORINGS,
     RESCORINGS_NOTE,
@@ -370,6 +370,4 @@ def _write(path: Path, numbers: Sequence[Mapping[str, Any]], tables: Sequence[Te
         if is_markdown
         else json.dumps(list(numbers), indent=1) + "\n"
     )
-    with writing_file(path, "set another --output"):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, text)
+    write_file(path, text, "set another --output")

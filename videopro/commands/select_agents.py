@@ -40,7 +40,7 @@ from videopro.commands.infer_settings import (
     load_benchmark,
     shared_settings,
 )
-from videopro.errors import ConfigError, writing_file
+from videopro.errors import ConfigError
 from videopro.methods import METHODS
 from videopro.methods.agents import public_role, split_role
 from videopro.methods.lvagent import (
@@ -51,7 +51,7 @@ from videopro.methods.lvagent import (
     check_weights,
 )
 from videopro.runs import RunFolder
-from videopro.storage import write_atomically
+from videopro.storage import write_file
 from videopro.traces import Cost, Trace
 from videopro.traces.scoring import GROUP_SEPARATOR, percent
 
@@ -146,8 +146,7 @@ def select(config: SelectConfig, *, load: Callable[..., Backbone] = load_backbon
         cost=replace(sum((trace.cost for each in traces.values() for trace in each), Cost()), stages={}),
     )
     path = config.output / "team.json"
-    with writing_file(path, "set another --output"):
-        write_atomically(path, team.model_dump_json(indent=1) + "\n")
+    write_file(path, team.model_dump_json(indent=1) + "\n", "set another --output")
     return team
 
 

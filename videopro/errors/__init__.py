@@ -43,4 +43,5 @@ from videopro.errors.exceptions import record_exception as record_exception
 from videopro.errors.exceptions import signal_name as signal_name
 from videopro.errors.exceptions import unexpected_as as unexpected_as
 from videopro.errors.listing import failure_lines as failure_lines
+from videopro.errors.listing import first_line as first_line
 from videopro.errors.listing import first_of as first_of

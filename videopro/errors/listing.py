@@ -42,3 +42,8 @@ def first_of(names: Sequence[str], most: int = _MOST_VIDEOS, between: str = ", "
     """The first `most` of these names, and how many more there are."""
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
     return between.join(names[:most]) + more
+
+
+def first_line(error: Exception) -> str:
+    """The first line of an error's text, or the name of its class if it has none."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -4,6 +4,7 @@ from videopro.storage.files import lock_file as lock_file
 from videopro.storage.files import lock_soon as lock_soon
 from videopro.storage.files import sole_writer as sole_writer
 from videopro.storage.files import write_atomically as write_atomically
+from videopro.storage.files import write_file as write_file
 from videopro.storage.finite_weights import non_finite as non_finite
 from videopro.storage.finite_weights import non_finite_in as non_finite_in
 from videopro.storage.json_lines import JsonLinesLog as JsonLinesLog

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from videopro.errors import RunError, cannot_write, lacks_locks, wait_until
+from videopro.errors import RunError, cannot_write, lacks_locks, wait_until, writing_file
 
 
 def write_atomically(path: Path, text: str | bytes, *, shared: bool = False) -> None:
@@ -33,6 +33,14 @@ def write_atomically(path: Path, text: str | bytes, *, shared: bool = False) -> 
             new.unlink(missing_ok=True)
         # Unlike a failed open, a failed write does not name the file.
         raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def write_file(path: Path, text: str, otherwise: str = "fix that") -> None:
+    """Write a file, with its folder, completely or not at all. Raises RunError with the message of
+    `cannot_write`."""
+    with writing_file(path, otherwise):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, text)
 
 
 # Longer than a killed command's lock lives on, in a child that ends a moment later.

@@ -90,10 +90,10 @@ def test_a_command_runs_on_each_gpu_at_once(tmp_path: Path) -> None:
     # Each waits for what the other writes: one after the other, neither would end.
     code = (
         f"import os, pathlib, time; os.chdir({str(tmp_path)!r}); gpu = os.environ['CUDA_VISIBLE_DEVICES']\n"
-        "pathlib.Path(gpu).touch(); print('on', gpu)\n"
+        "pathlib.Path(gpu).touch(); print(f'on {gpu}\\n', end='')\n"
         "while not (pathlib.Path('4').exists() and pathlib.Path('5').exists()): time.sleep(0.01)"
     )
-    shared = Script("index", (code,), gpus=("4", "5"), on_each_gpu=True)
+    shared = Script("index", (code,), gpus=("4", "5"))
     run_stages([Stage("index", "", (shared,))], tmp_path)
     assert sorted((tmp_path / "logs/index.log").read_text().splitlines()) == ["on 4", "on 5"]
     assert str(shared).startswith("CUDA_VISIBLE_DEVICES=4 videopro index ")
@@ -211,7 +211,7 @@ def test_a_signal_ends_the_stage_too(tmp_path: Path) -> None:
 def test_the_work_of_eight_gpus_is_gone_on_with_on_four(tmp_path: Path) -> None:
     command = Command("synthesize", settings={"limit": 3})
     keys = {
-        str(Stage("synthesize", "", (replace(command, gpus=tuple("01234567"[:gpus]), on_each_gpu=True),)).key)
+        str(Stage("synthesize", "", (replace(command, gpus=tuple("01234567"[:gpus])),)).key)
         for gpus in (1, 4, 8)
     }
     assert len(keys) == 1
@@ -221,7 +221,7 @@ def test_the_work_of_eight_gpus_is_gone_on_with_on_four(tmp_path: Path) -> None:
 def test_every_benchmark_is_looked_at_and_incomplete_ones_can_be_gone_on_with(tmp_path: Path) -> None:
     fails, unpacks = "raise SystemExit(2)", f"open({str(tmp_path / 'unpacked')!r}, 'w')"
     codes = (fails, fails, unpacks)
-    looks = Stage("check", "", tuple(Script("check", (code,)) for code in codes), runs_all=True)
+    looks = Stage("check", "", tuple(Script("check", (code,)) for code in codes))
     later = touches("transcribe", tmp_path)
     with pytest.raises(RunError, match=r"check-1\.log(?s:.)*1 more of its commands failed; .*--skip check$"):
         run_stages([looks, later], tmp_path)

@@ -16,7 +16,7 @@ from huggingface_hub.errors import (
 from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 
 from videopro.cli import check_connections, key_problem
-from videopro.errors import ConfigError, VideoProError
+from videopro.errors import ConfigError, VideoProError, first_line
 
 _OF_STATUS = {
     401: "the hub rejected the token; create one at https://huggingface.co/settings/tokens",
@@ -49,7 +49,7 @@ def asking_hub(name: str, revision: str | None = None, *, again: str = "") -> It
     # and a second try are all that there is to say. The upload of a large file wraps the hub's answer.
     except Exception as error:
         answer = error if isinstance(error, HfHubHTTPError) else error.__cause__
-        reason = str(error).strip().split("\n")[0] or type(error).__name__
+        reason = first_line(error)
         if isinstance(answer, HfHubHTTPError):
             told = _OF_STATUS.get(answer.response.status_code, "the hub refused the request")
             reason = f"{told} ({answer.server_message or reason})"

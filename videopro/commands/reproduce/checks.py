@@ -16,82 +16,62 @@ from videopro.cli import (
     cache_root,
     check_key,
     check_needs,
+    existing_folder,
     folder_problem,
     install,
     is_here,
     is_installed,
 )
 from videopro.commands.doctor import Finding, State, size
-from videopro.commands.reproduce.hub import access, bytes_of, models, room
+from videopro.commands.reproduce.estimates import Work
+from videopro.commands.reproduce.hub import access, models, room
+from videopro.commands.reproduce.parts import Part, Size
+from videopro.commands.reproduce.pilot import read_pilot
 from videopro.commands.reproduce.road import Road
-from videopro.commands.reproduce.stages import Stage
+from videopro.commands.reproduce.stages import STAGES, TRAININGS, Stage
 from videopro.errors import ConfigError
 from videopro.methods.planners import planner_needs
+from videopro.modules import PAPER
 from videopro.storage import read_json_lines
 
-_PACKAGES = {
-    "synthesize": (),
-    "sft": (("train", "trl"),),
-    "grpo": (("train", "trl"),),
-    "rejection": (("train", "trl"),),
-    "report": (("report", "matplotlib"),),
-}
-"""The extras of the stages' commands, each with a package of it."""
-_ASKS = ("synthesize", "rejection", "prompts", "grpo", "infer")
-"""The stages that load the backbone and the models behind the modules."""
-_WITHOUT_GPUS = {"download", "check", "merge", "report"}
-"""The stages that no GPU speeds up, such as those that the machine with a network does for others."""
-_PREPARED = (("speech", "transcribe"), ("encoder", "index"))
-"""Parts of the modules, and the stages that load them alone."""
-_SPACE = 28e9
-"""Bytes that a reproduction at the size of 8B writes into its output: checkpoints of two trainings with
-optimizer states (about 5 GB each), a merged checkpoint (17.5 GB)."""
-_CACHED = 12e9
-"""Bytes that it writes into its cache: decoded frames (9.6 MB for each of CG-Bench's 1,219 videos)."""
+_EXTRAS = {"trl": "train", "matplotlib": "report", "deepspeed": "deepspeed"}
+"""Packages that only some stages need, and the extra that each is of."""
 
 
 def examine(road: Road, stages: Sequence[Stage]) -> list[Finding]:
     """What these stages need, and whether it is there."""
-    kinds = {stage.kind for stage in stages}
+    needed = {need for stage in stages for need in STAGES[stage.kind]["needs"]}
+    names = {stage.name for stage in stages}
     return [
-        *_packages(kinds, road),
-        *_gpus(road, kinds),
+        *_packages(needed | ({"deepspeed"} if road.config.accelerate.startswith("zero") else set())),
+        *(_gpus(road) if "gpus" in needed else ()),
         *_disk(road, stages),
-        *_models(road, kinds),
-        *_gates(road, stages),
-        *_data(road, kinds),
-        *_rows(road, kinds),
+        *_models(road, needed),
+        *_gates(road, names),
+        *(_data(road, names) if "benchmarks" in needed else ()),
+        *_rows(road, names),
     ]
 
 
-def _packages(kinds: set[str], road: Road) -> Iterator[Finding]:
-    packages = dict.fromkeys(pair for kind in sorted(kinds) for pair in _PACKAGES.get(kind, ()))
-    if road.config.accelerate.startswith("zero"):
-        packages["deepspeed", "deepspeed"] = None
-    for extra, package in packages:
+def _packages(needed: set[str]) -> Iterator[Finding]:
+    for package in [package for package in _EXTRAS if package in needed]:
         there = is_installed(package)
-        text = metadata.version(package) if there else install(extra)
+        text = metadata.version(package) if there else install(_EXTRAS[package])
         yield Finding("packages", package, "ok" if there else "broken", text)
 
 
-def _gpus(road: Road, kinds: set[str]) -> Iterator[Finding]:
+def _gpus(road: Road) -> Iterator[Finding]:
     state: State = "ok" if road.gpus else "missing"
     text = f"{road.gpus or 'none'}; {road.processes} processes"
     if road.gpus > road.present:
         state, text = "broken", f"{road.present} found, but gpus is {road.gpus}"
-    if kinds - _WITHOUT_GPUS:
-        yield Finding("machine", "GPUs", state, text)
+    yield Finding("machine", "GPUs", state, text)
 
 
-def _models(road: Road, kinds: set[str]) -> Iterator[Finding]:
-    needs: list[Need] = []
-    if kinds & {"download", *_ASKS, "sft", "merge"}:
-        needs += road.backbone_needs()
-    if kinds & {"download", *_ASKS}:
-        needs += road.module_needs()
-    else:
-        needs += road.module_needs([part for part, kind in _PREPARED if kind in kinds])
-    teacher = road.synthesis_settings() if "synthesize" in kinds and road.config.has_teacher else {}
+def _models(road: Road, needed: set[str]) -> Iterator[Finding]:
+    needs = road.backbone_needs() if "backbone" in needed else []
+    needs += road.module_needs(PAPER if "modules" in needed else needed)
+    teacher = road.synthesis_settings() if "teacher" in needed and road.config.has_teacher else {}
     if str(teacher.get("teacher", "")).startswith("api:"):
         needs += planner_needs(teacher["teacher"], teacher.get("api_key_env"))
     for need in dict.fromkeys(needs):
@@ -110,43 +90,43 @@ def _problem(need: Need) -> str:
     return ""
 
 
-def _gates(road: Road, stages: Sequence[Stage]) -> Iterator[Finding]:
+def _gates(road: Road, waiting: set[str]) -> Iterator[Finding]:
     """Whether the hub gives the files of gated repositories to this machine."""
-    waiting = {stage.name for stage in stages}
     for part in road.benchmarks():
         for repository in part.repositories if f"download-{part.folder}" in waiting else ():
             if repository.gate is not None:
                 yield Finding("data", repository.name, *access(repository))
 
 
-def _data(road: Road, kinds: set[str]) -> Iterator[Finding]:
-    if not kinds & {"check", "transcribe", "index", "synthesize", "prompts", "infer"}:
-        return
+def _data(road: Road, waiting: set[str]) -> Iterator[Finding]:
+    """The questions of each benchmark, and whether they have answers."""
     for part in road.benchmarks():
-        root, size = road.root(part), road.size(part)
-        comes = "download" in kinds and road.is_downloaded(part)
-        state: State
-        if root.is_dir() and size.is_counted:
-            state, text = "ok", f"{root}: {size.questions:,} questions"
-            if size.unanswered:
-                state = "wrong"
-                answers = " or ".join(manifest(part.name).paths(part.split, "answers")) or "the answers"
-                text += f", {size.unanswered:,} of them without an answer; add {answers}"
-        elif root.is_dir():
-            check = f"videopro benchmarks check {part.name} --split {part.split} --root {root}"
-            state, text = "wrong" if comes else "broken", f"{root}: its questions cannot be read; run {check}"
-        elif comes:
-            names = ", ".join(repository.name for repository in part.repositories)
-            state, text = "missing", f"{root}: to be downloaded from {names}"
-        else:
-            state, text = "broken", f"{root}: does not exist; put the official files there"
-        yield Finding("data", f"{part.folder} {part.split}", state, text)
+        comes = f"download-{part.folder}" in waiting and part.is_downloaded
+        state, text = _questions(part, road.size(part), comes)
+        yield Finding("data", f"{part.folder} {part.split}", state, f"{part.root}: {text}")
 
 
-def _rows(road: Road, kinds: set[str]) -> Iterator[Finding]:
+def _questions(part: Part, found: Size, comes: bool) -> tuple[State, str]:
+    if not part.root.is_dir():
+        names = ", ".join(repository.name for repository in part.repositories)
+        if comes:
+            return "missing", f"to be downloaded from {names}"
+        return "broken", "does not exist; put the official files there"
+    if not found.is_counted:
+        check = f"videopro benchmarks check {part.name} --split {part.split} --root {part.root}"
+        return "wrong" if comes else "broken", f"its questions cannot be read; run {check}"
+    text = f"{found.questions:,} questions"
+    if not found.unanswered:
+        return "ok", text
+    answers = " or ".join(manifest(part.name).paths(part.split, "answers")) or "the answers"
+    return "wrong", f"{text}, {found.unanswered:,} of them without an answer; add {answers}"
+
+
+def _rows(road: Road, waiting: set[str]) -> Iterator[Finding]:
     """Files of rows made elsewhere."""
-    for kind, name in (("sft", road.config.sft_data), ("grpo", road.config.grpo_data)):
-        if name and kind in kinds:
+    for kind in TRAININGS:
+        name = getattr(road.config, f"{kind}_data")
+        if name and kind in waiting:
             yield Finding("data", f"rows for {kind}", *_rows_of(Path(name)))
 
 
@@ -170,38 +150,38 @@ def _rows_of(file: Path) -> tuple[State, str]:
 
 def _disk(road: Road, stages: Sequence[Stage]) -> Iterator[Finding]:
     """Whether each disk has room at the peak for what comes to what is there."""
-    waiting = {stage.name for stage in stages}
+    waiting, measured = {stage.name for stage in stages}, read_pilot(road)
     rooms = [(f"download-{part.folder}", *room(road, part)) for part in road.benchmarks()]
     data = sum(downloaded for name, downloaded, _ in rooms if name in waiting)
     if "check" in waiting:
         # One archive after another is unpacked.
-        most = max if road.config.remove_archives else sum
-        data += most([0.0, *(added for _, _, added in rooms)])
-    writes = (_SPACE, _CACHED) if road.gpus else (0.0, 0.0)
-    new_models = bytes_of(each for each in models(road) if not is_here(each.name))
+        at_once = max if road.config.remove_archives else sum
+        data += at_once([0.0, *(added for _, _, added in rooms)])
+    new_models = sum(each.bytes for each in models(road) if not is_here(each.name))
     needs = [
-        ("disk", road.output, writes[0], "outputs"),
-        ("disk of the cache", cache_root(), writes[1], "the cache"),
         ("disk of the data", road.config.data, data, "benchmarks"),
         ("disk of the models", Path(constants.HF_HUB_CACHE), new_models, "models"),
     ]
+    written, basis = Work(road, measured=measured).gigabytes_written(stages)
+    for name, folder, kind in (
+        ("disk", road.output, "outputs"),
+        ("disk of the cache", cache_root(), "cache"),
+    ):
+        least, expected, most = (each * 1e9 for each in written.get(kind, (0.0, 0.0, 0.0)))
+        known = f"by a pilot of {measured.rows} rows" if basis == "here" else f"{size(least)} to {size(most)}"
+        needs.append((name, folder, expected, f"{kind} ({known})"))
     needs = [each for each in needs if each[2] or each[0] == "disk"]
     for _, shared in groupby(sorted(needs, key=lambda each: _device(each[1])), lambda each: _device(each[1])):
-        own = sorted(shared, key=needs.index)
-        name, folder, *_ = own[0]
-        needed = sum(each[2] for each in own)
-        parts = ", ".join(f"{size(each[2])} for {each[3]}" for each in own if each[2])
+        on_one = sorted(shared)
+        name, folder, *_ = on_one[0]
+        needed = sum(each[2] for each in on_one)
+        parts = ", ".join(f"{size(each[2])} for {each[3]}" for each in on_one if each[2])
         text = f"; {size(needed)} needed at the peak ({parts})" if needed else ""
-        problem, free = folder_problem(folder), shutil.disk_usage(_existing(folder)).free
+        problem, free = folder_problem(folder), shutil.disk_usage(existing_folder(folder)).free
         state: State = "broken" if problem else "ok" if free > needed else "wrong"
         yield Finding("machine", name, state, problem or f"{folder}: {size(free)} free{text}")
 
 
 def _device(folder: Path) -> int:
     """The disk that a folder is on, or will be."""
-    return _existing(folder).stat().st_dev
-
-
-def _existing(folder: Path) -> Path:
-    """The folder, or the nearest one above it that exists."""
-    return next(above for above in (folder.absolute(), *folder.absolute().parents) if above.exists())
+    return existing_folder(folder).stat().st_dev

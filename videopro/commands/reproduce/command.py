@@ -18,14 +18,14 @@ from collections.abc import Sequence
 from videopro.cli import CommandLine, exit_status
 from videopro.commands.doctor import Finding, show, visible_gpus
 from videopro.commands.reproduce.checks import examine
-from videopro.commands.reproduce.estimates import Work, estimate, plan_of_synthesis, show_plan
+from videopro.commands.reproduce.estimates import Work, plan_of_synthesis, show_plan
 from videopro.commands.reproduce.hub import compare
 from videopro.commands.reproduce.order import stages_of
 from videopro.commands.reproduce.pilot import pilot_of, read_pilot, run_pilot
 from videopro.commands.reproduce.road import Road
 from videopro.commands.reproduce.running import Record, check_same, run_stages, write_settings
 from videopro.commands.reproduce.settings import ReproduceConfig
-from videopro.commands.reproduce.stages import STAGES, Stage
+from videopro.commands.reproduce.stages import FILES, STAGES, Stage
 from videopro.errors import ConfigError
 from videopro.storage import sole_writer
 
@@ -46,8 +46,7 @@ def reproduce(config: ReproduceConfig) -> None:
     if config.check_manifest:
         compare(road)
         return
-    stages = selected(stages_of(road), config)
-    record = Record(config.output)
+    stages, record = selected(stages_of(road), config), Record(config.output)
     findings = [*examine(road, [stage for stage in stages if not record.is_done(stage)])]
     _show_estimates(road, stages, findings)
     show(findings)
@@ -60,10 +59,11 @@ def reproduce(config: ReproduceConfig) -> None:
     with sole_writer(config.output):
         write_settings(stages_of(road))
         if config.pilot:
-            run_stages([stage for stage in stages if stage.kind in ("download", "check")], config.output)
-            own = pilot_of(road)
+            run_stages([stage for stage in stages if stage.kind in FILES], config.output)
+            own = pilot_of(road, config.pilot_rows)
             few = selected(stages_of(own), config)
-            run_pilot(own, few, Work(own, plan_of_synthesis(own, few, quiet=True)).of)
+            work = Work(own, plan_of_synthesis(own, few, quiet=True))
+            run_pilot(own, few, work.of, read_pilot(road))
             _show_estimates(Road(config, road.devices), stages, [])
             return
         run_stages(stages, config.output)
@@ -72,16 +72,14 @@ def reproduce(config: ReproduceConfig) -> None:
 
 
 def _show_estimates(road: Road, stages: Sequence[Stage], findings: list[Finding]) -> None:
-    """Print the findings, with what makes a synthesis impossible, and what the stages will take."""
-    record, plan, own = Record(road.output), None, pilot_of(road)
+    """Print what the stages will take; what makes a synthesis impossible joins the findings."""
+    record, plan = Record(road.output), None
     done = [stage.name for stage in stages if record.is_done(stage)]
     try:
         plan = plan_of_synthesis(road, [stage for stage in stages if stage.name not in done])
     except ConfigError as error:
         findings.append(Finding("training data", "synthesize", "broken", str(error)))
-    show(findings)
-    work = Work(road, plan, read_pilot(own, stages_of(own)))
-    show_plan(stages, {stage.name: estimate(work, stage) for stage in stages}, done, road.gpus)
+    show_plan(Work(road, plan, read_pilot(road)), stages, done)
 
 
 def selected(stages: Sequence[Stage], config: ReproduceConfig) -> list[Stage]:

@@ -3,7 +3,7 @@ the manifest against the hub itself."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
 from huggingface_hub import HfApi, constants
@@ -14,7 +14,7 @@ from videopro.benchmarks import MANIFESTS, Repository, model_repositories
 from videopro.commands.doctor import Finding, State, show, size
 from videopro.commands.reproduce.parts import Part
 from videopro.commands.reproduce.road import Road
-from videopro.errors import ConfigError, first_of
+from videopro.errors import ConfigError, first_line, first_of
 
 _ROUNDED = 0.02
 """How far a published size may be from the hub's, as a share: pages round them."""
@@ -26,8 +26,8 @@ def room(road: Road, part: Part) -> tuple[float, float]:
     count, downloaded, added = road.size(part), 0.0, 0.0
     absent = 1 - count.found / count.videos if count.is_counted else 1.0
     for files in (each for repository in part.repositories for each in repository.needed):
-        here = sum(path.stat().st_size for path in road.root(part).glob(files.pattern))
-        all_of_it = max(files.bytes, here) if road.is_downloaded(part) else here
+        here = sum(path.stat().st_size for path in part.root.glob(files.pattern))
+        all_of_it = max(files.bytes, here) if part.is_downloaded else here
         if absent:
             downloaded += all_of_it - here
         if files.is_packed:
@@ -43,11 +43,6 @@ def models(road: Road) -> list[Repository]:
     return [known[name] for name in dict.fromkeys(need.hub for need in needs) if name in known]
 
 
-def bytes_of(repositories: Iterable[Repository]) -> float:
-    """What these take, as far as it is known."""
-    return sum(files.bytes for repository in repositories for files in repository.needed)
-
-
 def access(repository: Repository) -> tuple[State, str]:
     """Whether this machine may download a gated repository."""
     page = f"{constants.ENDPOINT}/{repository.kind}s/{repository.name}"
@@ -57,7 +52,7 @@ def access(repository: Repository) -> tuple[State, str]:
     except RepositoryNotFoundError:  # also of a gated one
         return "broken", f"no access; {asks} at {page}, and run hf auth login"
     except Exception as error:  # of the HTTP library that this version of the hub's client uses
-        return "missing", f"gated: {asks} at {page}; access could not be checked ({_reason(error)})"
+        return "missing", f"gated: {asks} at {page}; access could not be checked ({first_line(error)})"
     return "ok", "access granted"
 
 
@@ -78,7 +73,7 @@ def compared(repository: Repository) -> Iterator[Finding]:
         tree = api.list_repo_tree(name, recursive=True, repo_type=kind, revision=repository.revision or None)
         listed = {each.path: each for each in tree if isinstance(each, RepoFile)}
     except Exception as error:  # see `access`
-        yield Finding(name, "listing", "broken", f"cannot be read ({_reason(error)})")
+        yield Finding(name, "listing", "broken", f"cannot be read ({first_line(error)})")
         return
     gated = bool(getattr(info, "gated", False))
     state: State = "ok" if gated == (repository.gate is not None) else "wrong"
@@ -98,7 +93,3 @@ def compared(repository: Repository) -> Iterator[Finding]:
             text += "; another sha256"
         state = "ok" if found and not text else "wrong"
         yield Finding(name, files.name, state, f"{len(found)} files, {size(bytes)}{text}")
-
-
-def _reason(error: Exception) -> str:
-    return str(error).strip().split("\n")[0] or type(error).__name__

@@ -7,7 +7,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from videopro.cli import config_file, read_yaml
+from videopro.benchmarks import model_repositories
+from videopro.cli import config_file, merged, read_yaml
 from videopro.commands.reproduce.parts import Part
 from videopro.commands.reproduce.road import Road
 from videopro.commands.reproduce.stages import STAGES, Command, Stage
@@ -23,12 +24,17 @@ def stages_of(road: Road) -> list[Stage]:
 def _file_stages(road: Road) -> Iterator[Stage]:
     """Data and models, and a look at every file. Each benchmark is a stage, so that none is downloaded again
     for another."""
+    unpack = ("--unpack", *(("--remove-archives",) if road.config.remove_archives else ()))
+    checks = []
     for part in road.benchmarks():
-        if road.is_downloaded(part):
-            root = road.root(part)
-            yield road.stage(f"download-{part.folder}", *_downloads(part, str(root)), fetches=(root,))
+        if part.is_downloaded:
+            yield road.stage(f"download-{part.folder}", *_downloads(part), fetches=(part.root,))
+        flags = (word for name, value in part.settings.items() for word in (f"--{name}", value))
+        packed = sum(each.bytes for one in part.repositories for each in one.needed if each.is_packed)
+        checks.append(Command("benchmarks check", (part.name, *flags, *unpack), gigabytes=packed / 1e9))
     names = dict.fromkeys(need.hub for need in (*road.backbone_needs(), *road.module_needs()) if need.hub)
-    commands = [Command("hf", ("download", name)) for name in names]
+    sizes = {name: each.bytes / 1e9 for name, each in model_repositories().items()}
+    commands = [Command("hf", ("download", name), gigabytes=sizes.get(name, 0.0)) for name in names]
     ocr = road.modules().get("ocr", "")
     if ocr.startswith("easyocr") and "@" not in ocr:
         # Its weights are not on the hub: they are downloaded when it is loaded.
@@ -36,115 +42,98 @@ def _file_stages(road: Road) -> Iterator[Stage]:
         commands.append(Command("python", ("-c", load)))
     if commands:
         yield road.stage("download-models", *commands)
-    unpack = ("--unpack", *(("--remove-archives",) if road.config.remove_archives else ()))
-    checks = [
-        Command("benchmarks check", (part.name, "--root", str(road.root(part)), *part.flags, *unpack))
-        for part in road.benchmarks()
-    ]
     if checks:
-        yield road.stage("check", *checks, runs_all=True)
+        yield road.stage("check", *checks)
 
 
-def _downloads(part: Part, root: str) -> Iterator[Command]:
+def _downloads(part: Part) -> Iterator[Command]:
     """The commands that download a benchmark: all pieces that it needs, and nothing else."""
     for each in part.repositories:
         revision = ("--revision", each.revision) if each.revision else ()
         names = (word for files in each.needed for word in ("--include", files.pattern))
-        where = ("--repo-type", "dataset", "--local-dir", root)
-        yield Command("hf", ("download", each.name, *where, *revision, *names))
+        where = ("--repo-type", "dataset", "--local-dir", str(part.root))
+        words = ("download", each.name, *where, *revision, *names)
+        yield Command("hf", words, gigabytes=each.bytes / 1e9)
 
 
 def _preparation(road: Road, stages: Sequence[Stage]) -> Iterator[Stage]:
     """What is made once for each video that these stages ask about. One damaged video of thousands ends no
     night's work: it is named, and its questions end in an error."""
-    modules = road.config.modules
-    commands = [
-        each for stage in stages for each in stage.commands if each.name in ("synthesize", "prompts", "infer")
-    ]
-    settings = [(each.settings or {}, str(each.file)) for each in commands]
-    files = {(each["root"], each.get("split")): file for each, file in settings if "root" in each}
-    if not files:
+    settings = [(each.settings or {}, str(each.file)) for stage in stages for each in stage.commands]
+    asks = {(each["root"], each.get("split")): file for each, file in settings if "root" in each}
+    if not asks:
         return
-    asked = ("--asked-by", *files.values(), "--skip-unreadable")
-    if road.speech != "none":
+    asked, modules = ("--asked-by", *asks.values(), "--skip-unreadable"), road.config.modules
+    named = road.modules()
+    if named["speech"] != "none":
         speech = ("--speech", str(modules["speech"])) if "speech" in modules else ()
-        yield road.stage(
-            "transcribe", road.shared(Command("transcribe", (*asked, *speech), gpus=road.placed))
-        )
-    encoder = road.modules().get("encoder", "none")
+        yield road.stage("transcribe", Command("transcribe", (*asked, *speech)))
+    encoder = named.get("encoder", "none")
     if encoder not in ("none", "auto"):
         dtype = ("--dtype", str(modules["encoder_dtype"])) if modules.get("encoder_dtype") else ()
-        index = Command("index", (*asked, "--encoder", encoder, *dtype), gpus=road.placed)
-        yield road.stage("index", road.shared(index))
+        yield road.stage("index", Command("index", (*asked, "--encoder", encoder, *dtype)))
 
 
 def _row_stages(road: Road) -> Iterator[Stage]:
     """Rows for SFT and prompts for GRPO, from a teacher or without one."""
-    config = road.config
-    if not config.makes_sft_rows and not (config.makes_grpo_rows and config.grpo_prompts == "teacher"):
+    config, makers = road.config, road.config.makers
+    if not makers["sft"] and makers["grpo"] != "synthesize":
         return
     about = "questions as prompts, each with its oracle mode; no teacher"
     more = {} if config.has_teacher else {"does": about}
-    command = road.command("synthesize", "synthesize", road.synthesis_settings())
-    yield road.stage("synthesize", road.shared(command), **more)
-    if config.makes_sft_rows and not config.has_teacher:
+    yield road.stage("synthesize", road.command("synthesize", road.synthesis_settings()), **more)
+    if makers["sft"] == "rejection":
         settings = {
             "model": config.model,
             "answerer": config.model,
-            "data": str(road.output / "synthesis" / "grpo.jsonl"),
-            "output": str(road.own_programs),
-            "modules": dict(config.modules),
+            "data": _rows(road, "grpo", "synthesize"),
+            "output": _rows(road, "sft", "rejection"),
+            "modules": config.modules,
         }
-        yield road.stage("rejection", road.launched("rejection", "rejection", settings, trains=False))
+        yield road.stage("rejection", road.command("rejection", settings))
+
+
+def _rows(road: Road, training: str, maker: str) -> str:
+    """The file of rows for a training that a stage makes."""
+    names = [Path(name) for name in STAGES[maker]["writes"]]
+    return str(road.output / next(name for name in names if name.stem == training))
 
 
 def _training_stages(road: Road) -> Iterator[Stage]:
     """SFT, GRPO, and the last adapter as a plain checkpoint."""
-    config, made = road.config, road.output / "synthesis"
+    config, adapter = road.config, {"adapter": road.after_sft} if road.after_sft else {}
     if config.trains_sft:
-        rows = config.sft_data or str(made / "sft.jsonl" if config.has_teacher else road.own_programs)
-        yield road.stage("sft", _training(road, "sft", rows))
-    if config.trains_grpo:
-        rows = config.grpo_data or str(made / "grpo.jsonl")
-        if config.makes_grpo_rows and config.grpo_prompts == "planner":
-            rows = str(road.output / "prompts" / "grpo.jsonl")
-            yield road.stage("prompts", _prompts(road))
-        more = {
-            **({"adapter": road.after_sft} if road.after_sft else {}),
-            **({"modules": dict(config.modules)} if config.modules else {}),
+        yield road.stage("sft", _training(road, "sft"))
+    if config.makers["grpo"] == "prompts":
+        # Which questions are asked, and which must not be, is one decision for both stages.
+        shared, synthesis = {field.name for field in fields(QuestionSettings)}, road.synthesis_settings()
+        settings = {
+            **{key: value for key, value in synthesis.items() if key in shared},
+            **adapter,
+            **({"sft_data": config.sft_data} if config.sft_data else {}),
+            "modules": config.modules,
+            "output": str(road.output / "prompts"),
         }
-        yield road.stage("grpo", _training(road, "grpo", rows, **more))
-    adapter = road.after_grpo or road.after_sft
-    if config.merge and adapter:
-        arguments = ("--base", config.model, "--adapter", adapter, "--output", str(road.output / "merged"))
-        yield road.stage("merge", Command("merge", arguments))
+        yield road.stage("prompts", road.command("prompts", settings))
+    if config.trains_grpo:
+        modules = {"modules": config.modules} if config.modules else {}
+        yield road.stage("grpo", _training(road, "grpo", **adapter, **modules))
+    if config.merge and (last := road.after_grpo or road.after_sft):
+        flags = ("--base", config.model, "--adapter", last, "--output", str(road.output / "merged"))
+        yield road.stage("merge", Command("merge", flags))
 
 
-def _training(road: Road, kind: str, rows: str, **more: Any) -> Command:
+def _training(road: Road, kind: str, **more: Any) -> Command:
     """A training: its config, what the reproduction changes of it, its rows and its output."""
-    settings = {
-        **read_yaml(config_file(Path(getattr(road.config, kind)), kind)),
-        "model_name_or_path": road.config.model,
-        **getattr(road.config, f"{kind}_settings"),
+    config = road.config
+    base = read_yaml(config_file(Path(getattr(config, kind)), kind))
+    model, rows = {"model_name_or_path": config.model}, getattr(config, f"{kind}_data")
+    own = {
         **more,
-        "train_data": rows,
+        "train_data": rows or _rows(road, kind, config.makers[kind]),
         "output_dir": str(road.output / kind),
     }
-    return road.launched(kind, kind, settings)
-
-
-def _prompts(road: Road) -> Command:
-    config, adapter = road.config, road.after_sft
-    # Which questions are asked, and which must not be, is one decision for both stages.
-    shared = {field.name for field in fields(QuestionSettings)}
-    settings = {
-        **{key: value for key, value in road.synthesis_settings().items() if key in shared},
-        **({"adapter": adapter} if adapter else {}),
-        **({"sft_data": config.sft_data} if config.sft_data else {}),
-        "modules": dict(config.modules),
-        "output": str(road.output / "prompts"),
-    }
-    return road.launched("prompts", "prompts", settings, trains=False)
+    return road.command(kind, merged(base, model, getattr(config, f"{kind}_settings"), own))
 
 
 def _run_stages(road: Road) -> Iterator[Stage]:
@@ -154,19 +143,18 @@ def _run_stages(road: Road) -> Iterator[Stage]:
         # Of an adapter made elsewhere, SFT is unknown.
         if (not tables & {*run.get("tables", tables)} and tables) or (name == "sft" and not road.has_both):
             continue
-        whole = "tables" not in run and tables & {"1", "5", "figures"}
-        parts = road.lengths if run.get("lengths") else road.tested if whole else road.ablated
+        whole, lengths = "tables" not in run and tables & {"1", "5", "figures"}, run.get("lengths", False)
+        parts = road.lengths if lengths else road.tested if whole else road.ablated
         adapter = {"last": last, "sft": road.after_sft or last}.get(run.get("adapter"), "")
-        labels = {part: part.split if part in road.lengths else part.folder for part in parts}
-        folders = {part: road.output / "runs" / name / label for part, label in labels.items()}
+        runs = road.output / "runs" / name
+        folders = [runs / (part.split if lengths else part.folder) for part in parts]
         commands = [
-            road.launched(
+            road.command(
                 "infer",
-                f"infer-{name}-{labels[part]}",
                 road.infer_settings(part, run["method"], adapter, run.get("options", {}), folder),
-                trains=False,
+                f"infer-{name}-{folder.name}",
             )
-            for part, folder in folders.items()
+            for part, folder in zip(parts, folders, strict=True)
         ]
         if commands:
             yield road.stage(
@@ -174,7 +162,7 @@ def _run_stages(road: Road) -> Iterator[Stage]:
                 *commands,
                 does=run["does"],
                 after=("sft", "grpo") if adapter else (),
-                writes=tuple(folder / "summary.json" for folder in folders.values()),
+                writes=tuple(folder / "summary.json" for folder in folders),
             )
 
 

@@ -39,7 +39,10 @@ class Part:
     name: str
     split: str
     protocol: str
+    """Empty: the default."""
     frames: int | None
+    data: Path
+    """The folder with one subfolder for each benchmark."""
 
     @property
     def has_files(self) -> bool:
@@ -52,18 +55,36 @@ class Part:
         return BENCHMARKS[self.name].name
 
     @property
-    def flags(self) -> tuple[str, ...]:
-        """The flags for its split, and for its protocol if it is not the default."""
-        return ("--split", self.split, *(("--protocol", self.protocol) if self.protocol else ()))
+    def root(self) -> Path:
+        """The folder of its files."""
+        return self.data / self.folder
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """Which questions these are, as settings of commands that take a benchmark."""
+        settings = {"root": str(self.root) if self.has_files else "", "split": self.split}
+        return {name: value for name, value in {**settings, "protocol": self.protocol}.items() if value}
 
     @property
     def repositories(self) -> list[Repository]:
         """Those of the hub that have its files."""
         return manifest(self.name).of(self.split)
 
-    def size(self, root: Path | None) -> Size:
+    @property
+    def is_downloaded(self) -> bool:
+        """Whether its files are downloaded from the hub rather than put there by hand."""
+        is_ours = not self.root.exists() or (self.root / ".cache" / "huggingface").exists()
+        return bool(self.repositories) and is_ours
+
+    @property
+    def excluded(self) -> str:
+        """It as one whose videos are excluded from training, in the form of a synthesis's `exclude`."""
+        return f"{self.name}/{self.split}:{self.root}"
+
+    def size(self) -> Size:
         """Its size: counted in its files, else as published, else 0."""
         published = manifest(self.name).sizes.get(self.split, SplitSize(0, 0, 0.0))
+        root = self.root if self.has_files else None
         try:
             items = load(self.name, split=self.split, root=root, protocol=self.protocol).items
         except VideoProError:
@@ -75,17 +96,14 @@ class Part:
         return Size(len(items), len(videos), hours, True, unanswered, found)
 
 
-def parts_of(names: Sequence[str]) -> list[Part]:
+def parts_of(names: Sequence[str], data: Path) -> list[Part]:
     """The benchmarks with these names. A benchmark of a preset uses the preset's settings, also by its own
     name (Video-MME: its long group). Raises ConfigError for a benchmark named twice."""
-    preset = {name: (split, protocol) for name, split, protocol in PRESETS["videopro"][0]}
-    parts: dict[str, Part] = {}
-    for argument in names:
-        for name in preset if argument == "videopro" else (argument,):
-            split, protocol = preset.get(name, (BENCHMARKS[name].splits[0], ""))
-            frames = PRESETS["videopro"][1] if name in preset else None
-            part = Part(name, split, protocol, frames)
-            if part.folder in parts:
-                raise ConfigError(f"benchmark {part.folder!r} is given twice; pass it once")
-            parts[part.folder] = part
-    return list(parts.values())
+    benchmarks, frames = PRESETS["videopro"]
+    preset = {name: Part(name, split, protocol, frames, data) for name, split, protocol in benchmarks}
+    given = [each for name in names for each in (preset if name == "videopro" else [name])]
+    parts = [preset.get(name) or Part(name, BENCHMARKS[name].splits[0], "", None, data) for name in given]
+    folders = [part.folder for part in parts]
+    if twice := [folder for folder in folders if folders.count(folder) > 1]:
+        raise ConfigError(f"benchmark {twice[0]!r} is given twice; pass it once")
+    return parts

@@ -12,22 +12,21 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
-from itertools import groupby, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import psutil
 import yaml
 
 from videopro.cli import TIMES
 from videopro.commands.doctor import gpu_memory, nvidia_gpus
-from videopro.commands.reproduce.stages import Command, Stage, shown
-from videopro.errors import RunError, reason_of, writing_file
-from videopro.storage import write_atomically
+from videopro.commands.reproduce.stages import TRAININGS, Command, Stage
+from videopro.errors import RunError, reading_file
+from videopro.storage import write_file
 
 _PATIENCE = 60.0
 """Seconds that commands get to exit after Ctrl-C before they are killed."""
-_TRAINS = ("sft", "grpo")
-"""They prepare their rows before."""
 
 
 @dataclass(frozen=True)
@@ -52,27 +51,26 @@ class Record:
     def __init__(self, folder: Path) -> None:
         self._folder = folder / "done"
 
+    def _file(self, name: str) -> Path:
+        return self._folder / f"{name}.json"
+
     def of(self, stage: Stage) -> dict[str, Any] | None:
         """The record of a finished stage, with any settings; None if it is not finished, or its files are
         gone. Raises RunError if it cannot be read."""
-        path = self._folder / f"{stage.name}.json"
-        if not path.exists() or not all(each.exists() for each in (*stage.writes, *stage.fetches)):
+        path = self._file(stage.name)
+        if not all(each.exists() for each in (path, *stage.writes, *stage.fetches)):
             return None
-        try:
+        with reading_file(f"{path}:", "delete it: a finished stage then ends at once", RunError):
             return dict(json.loads(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError) as error:
-            raise RunError(
-                f"{path}: cannot be read ({reason_of(error)}); delete it: a finished stage then ends at once"
-            ) from error
 
     def is_done(self, stage: Stage) -> bool:
         """Whether a stage was finished with its current commands, and no stage that it reads from was redone
         since."""
-        done, path = self.of(stage), self._folder / f"{stage.name}.json"
-        before = [self._folder / f"{name}.json" for name in stage.after]
-        return (done is not None and done["commands"] == stage.key) and all(
-            each.stat().st_mtime <= path.stat().st_mtime for each in before if each.exists()
-        )
+        done, before = self.of(stage), [self._file(name) for name in stage.after]
+        if done is None or done["commands"] != stage.key:
+            return False
+        ended = self._file(stage.name).stat().st_mtime
+        return all(each.stat().st_mtime <= ended for each in before if each.exists())
 
     def took(self, stage: Stage) -> list[Took]:
         """What each command of a finished stage took."""
@@ -80,19 +78,16 @@ class Record:
 
     def add(self, stage: Stage, took: Sequence[Took]) -> None:
         """Record a finished stage. Raises RunError."""
-        path = self._folder / f"{stage.name}.json"
-        text = json.dumps({"commands": stage.key, "took": [asdict(each) for each in took]}, indent=1) + "\n"
-        with writing_file(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(path, text)
+        row = {"commands": stage.key, "took": [asdict(each) for each in took]}
+        write_file(self._file(stage.name), json.dumps(row, indent=1) + "\n")
 
 
 def check_same(stages: Sequence[Stage], record: Record) -> None:
     """Raise RunError for a stage that was finished with other settings: later stages would mix both."""
     for stage in stages:
-        done = record.of(stage)
         # A stage that only fetches and prepares is done again: it leaves what is there.
-        if stage.writes and done is not None and done["commands"] != stage.key:
+        done = record.of(stage) if stage.writes else None
+        if done is not None and done["commands"] != stage.key:
             raise RunError(
                 f"stage {stage.name!r} was finished with other settings; set another --output, or delete "
                 f"{', '.join(map(str, stage.writes))} and everything made from it"
@@ -113,41 +108,43 @@ def run_stages(stages: Sequence[Stage], folder: Path) -> None:
         if record.is_done(stage):
             print(f"{head}: already done", flush=True)
             continue
-        print("\n    ".join([head, *shown(stage.commands)]), flush=True)
-        took: list[Took] = []
-        failures: list[RunError] = []
-        for position, command in enumerate(stage.commands, start=1):
-            end = f"-{position}" if len(stage.commands) > 1 else ""
-            try:
-                took.append(_run(stage, command, folder / "logs" / f"{stage.name}{end}.log"))
-            except RunError as error:
-                failures.append(error)
-                if not stage.runs_all:
-                    break
-        if failures:
-            more = f"; {len(failures) - 1} more of its commands failed" if failures[1:] else ""
-            # Such as videos that are no longer published: a benchmark may never be complete.
-            without = (
-                "" if stage.writes else f"; to continue without the missing files, add --skip {stage.kind}"
-            )
-            raise RunError(f"{failures[0]}{more}{without}") from failures[0]
-        if missing := [path for path in stage.writes if not path.exists()]:
-            raise RunError(
-                f"stage {stage.name!r} ended without an error, but {missing[0]} is missing; see its "
-                f"output in {folder / 'logs'}"
-            )
+        print("\n    ".join([head, *stage.shown]), flush=True)
+        took = _run_stage(stage, folder / "logs")
         record.add(stage, took)
         print(f"    {stage.name} took {sum(each.seconds for each in took) / 60:.1f} min", flush=True)
 
 
 def write_settings(stages: Sequence[Stage]) -> None:
     """Write the files of all commands: those that prepare videos read those that ask about them."""
-    for command in (each for stage in stages for each in stage.commands if each.file is not None):
-        assert command.file is not None
-        settings = yaml.safe_dump(dict(command.settings or {}), sort_keys=False, allow_unicode=True)
-        with writing_file(command.file):
-            command.file.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(command.file, f"# {command}\n{settings}")
+    for command in (each for stage in stages for each in stage.commands):
+        if command.file is not None:
+            settings = yaml.safe_dump(dict(command.settings or {}), sort_keys=False, allow_unicode=True)
+            write_file(command.file, f"# {command}\n{settings}")
+
+
+def _run_stage(stage: Stage, logs: Path) -> list[Took]:
+    """Run a stage's commands. Returns what each took. Raises RunError."""
+    took: list[Took] = []
+    failures: list[RunError] = []
+    for position, command in enumerate(stage.commands, start=1):
+        end = f"-{position}" if len(stage.commands) > 1 else ""
+        try:
+            took.append(_run(stage, command, logs / f"{stage.name}{end}.log"))
+        except RunError as error:
+            failures.append(error)
+            if stage.writes:  # others that only fetch and check still do so
+                break
+    if failures:
+        more = f"; {len(failures) - 1} more of its commands failed" if failures[1:] else ""
+        if not stage.writes:  # such as videos that are no longer published: one may never have all
+            more += f"; to continue without the missing files, add --skip {stage.kind}"
+        raise RunError(f"{failures[0]}{more}") from failures[0]
+    if missing := [path for path in stage.writes if not path.exists()]:
+        raise RunError(
+            f"stage {stage.name!r} ended without an error, but {missing[0]} is missing; see its output in "
+            f"{logs}"
+        )
+    return took
 
 
 def _run(stage: Stage, command: Command, log: Path) -> Took:
@@ -161,7 +158,7 @@ def _run(stage: Stage, command: Command, log: Path) -> Took:
             used.append(gpu_memory())
 
     with ExitStack() as stack:
-        if command.gpus != () and nvidia_gpus():  # an idle one may use no memory yet
+        if command.gpus != ("",) and nvidia_gpus():  # an idle one may use no memory yet
             threading.Thread(target=watch, daemon=True).start()
             stack.callback(stop.set)
         running, tees = [], []
@@ -181,33 +178,39 @@ def _run(stage: Stage, command: Command, log: Path) -> Took:
             # for it. Of an earlier attempt, what it said is kept.
             out = None if len(running) == 1 else subprocess.DEVNULL
             tees.append(subprocess.Popen(["tee", "-aip", log], stdin=process.stdout, stdout=out))
-        usages = [os.wait4(process.pid, 0) for process in running]
-        for process, (_, status, _) in zip(running, usages, strict=True):
+        usages = []
+        for process in running:
+            _, status, usage = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(status)
+            usages.append(usage)
         unwritten = [tee.wait() for tee in tees]
-    failed = next((process.returncode for process in running if process.returncode), 0)
-    if failed:
+    if failed := [process.returncode for process in running if process.returncode]:
         raise RunError(
-            f"stage {stage.name!r} failed (status {failed}); see its output in {log}; its command was: "
+            f"stage {stage.name!r} failed (status {failed[0]}); see its output in {log}; its command was: "
             f"{command}\nthe stages before it are finished; re-run the same command to resume"
         )
     if any(unwritten):
         raise RunError(f"{log}: cannot be written (see above)")
-    seconds = time.time() - began
-    working, spread = _work_in(times, stage.kind in _TRAINS)
-    cpu = sum(usage.ru_utime + usage.ru_stime for _, _, usage in usages)
-    memory = 1024.0 * max(usage.ru_maxrss for _, _, usage in usages)
-    return Took(seconds, working, spread, cpu, memory, max(used))
+    return Took(
+        time.time() - began,
+        *_work_in(times, stage.kind in TRAININGS),
+        cpu_seconds=sum(usage.ru_utime + usage.ru_stime for usage in usages),
+        memory=1024.0 * max(usage.ru_maxrss for usage in usages),
+        gpu_memory=max(used),
+    )
 
 
 def _work_in(times: Path, trains: bool) -> tuple[float, float]:
     """The seconds that a command's parts take, by those after the first, and their spread (`Took`), of the
     process that worked longest."""
-    rows = [json.loads(line) for line in times.read_text().splitlines()] if times.exists() else []
+    marks: dict[int, list[tuple[float, int]]] = {}
+    for line in times.read_text().splitlines() if times.exists() else ():
+        process, when, done = json.loads(line)
+        marks.setdefault(process, []).append((when, done))
     found = [(0.0, 1.0)]
-    for _, own in groupby(sorted(rows, key=lambda row: row[0]), key=lambda row: row[0]):
+    for own in marks.values():
         each: list[tuple[float, int]] = []
-        for (_, before, had), (_, after, has) in pairwise(own):
+        for (before, had), (after, has) in pairwise(own):
             if has > had:
                 each.append((after - before, has - had))
             elif trains:
@@ -232,20 +235,16 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     while _is_running(process.pid) and time.monotonic() < deadline:
         time.sleep(0.05)
         process.poll()
-    if _is_running(process.pid):
-        with suppress(ProcessLookupError):  # it has just gone
-            os.killpg(process.pid, signal.SIGKILL)
+    with suppress(ProcessLookupError):  # none is left
+        os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
 def _is_running(group: int) -> bool:
     """Whether any process of a group still runs. A process that has ended may stay in the group forever if no
     process waits for it, so asking the kernel for the group is not enough."""
-    for file in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            state, _, of, *_ = file.read_text().rpartition(")")[2].split()
-        except (OSError, ValueError):
-            continue  # it has just gone
-        if int(of) == group and state not in "ZX":
-            return True
+    for each in psutil.process_iter(["status"]):
+        with suppress(ProcessLookupError):  # it has just gone
+            if os.getpgid(each.pid) == group and each.info["status"] != psutil.STATUS_ZOMBIE:
+                return True
     return False

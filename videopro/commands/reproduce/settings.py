@@ -33,44 +33,26 @@ class ReproduceConfig:
     data: Path = _files(Path("data"), "folder with one subfolder per benchmark, such as data/cg_bench")
     remove_archives: bool = _files(False, "delete each archive when its files are unpacked, for less disk")
     gpus: int | None = _train(None, "GPUs to use; unset: all on this machine")
-    processes: int | None = _train(
-        None, "processes that train and answer; unset: one per GPU, or one without GPUs"
-    )
+    processes: int | None = _train(None, "processes that train and answer; unset: one per GPU, or one")
     backbone: dict[str, Any] = _train(dict, "settings of the backbone for inference, such as dtype=bf16")
-    modules: dict[str, Any] = _train(
-        dict, "module models, as in --options of videopro infer, such as encoder=languagebind"
-    )
+    modules: dict[str, Any] = _train(dict, "module models, such as encoder=languagebind")
     source: str = _data("cg_bench", "benchmark whose questions are used for training")
-    synthesis: str = _data(
-        "cg_bench",
-        "config of videopro synthesize: a name or a YAML file; none: no teacher, the backbone's own "
-        "correct programs are the SFT rows",
-    )
+    synthesis: str = _data("cg_bench", "config of videopro synthesize: a name or a file; none: no teacher")
     synthesize: dict[str, Any] = _data(dict, "settings of videopro synthesize that override the config")
-    sft_data: str = _data(
-        "", "SFT rows made elsewhere, such as the release's train_sft.jsonl; none are synthesized then"
-    )
+    sft_data: str = _data("", "SFT rows made elsewhere, such as the release's train_sft.jsonl")
     grpo_data: str = _data("", "GRPO rows made elsewhere; unset: rows made here")
     grpo_prompts: Literal["teacher", "planner"] = _data(
-        "teacher",
-        "prompts for GRPO: from the synthesis, or from questions and failures of the SFT planner "
-        "(videopro prompts)",
+        "teacher", "prompts for GRPO: from the synthesis, or from questions and failures of the SFT planner"
     )
-    sft: str = _train("qwen3vl_8b", "config of videopro sft: a name or a YAML file")
+    sft: str = _train("qwen3vl_8b", "config of videopro sft: a name or a file")
     sft_settings: dict[str, Any] = _train(dict, "settings of videopro sft that override the config")
     sft_adapter: str = _train("", "SFT adapter made elsewhere: a folder or hub name")
-    grpo: str = _train(
-        "qwen3vl_8b", "config of videopro grpo: a name or a YAML file; none: evaluate the SFT planner"
-    )
+    grpo: str = _train("qwen3vl_8b", "config of videopro grpo: a name or a file; none: only SFT")
     grpo_settings: dict[str, Any] = _train(dict, "settings of videopro grpo that override the config")
     grpo_adapter: str = _train("", "GRPO adapter made elsewhere: a folder or hub name")
-    accelerate: str = _train(
-        "", "config in configs/accelerate for training, such as zero2; unset: multi_gpu, one_gpu or one_cpu"
-    )
+    accelerate: str = _train("", "config in configs/accelerate, such as zero2; unset: by the number of GPUs")
     merge: bool = _train(False, "merge the last adapter into a plain checkpoint, to serve or publish")
-    benchmarks: tuple[str, ...] = _evaluate(
-        ("videopro",), "benchmarks of Table 1: names, or videopro for the paper's four"
-    )
+    benchmarks: tuple[str, ...] = _evaluate(("videopro",), "those of Table 1; videopro: the paper's four")
     ablation_benchmarks: tuple[str, ...] = _evaluate(
         ("lvbench", "videomme"), "the benchmarks of Tables 2 and 4, of --benchmarks"
     )
@@ -80,22 +62,17 @@ class ReproduceConfig:
     only: tuple[str, ...] = _which((), f"run only these stages: {', '.join(STAGES)}")
     skip: tuple[str, ...] = _which((), "leave out these stages")
     plan: bool = option(False, "print the stages and their cost, and run nothing")
-    pilot: bool = option(
-        False, "run a few rows through every stage first, and print what all of them will take by these"
-    )
+    pilot: bool = option(False, "run a few rows through every stage, and print what all of them will take")
     pilot_rows: int = option(20, "rows of the pilot in each stage")
     yes: bool = option(False, "start without asking for confirmation")
-    check_manifest: bool = option(
-        False, "compare what is known of the benchmarks and models with the hub, and run nothing"
-    )
+    check_manifest: bool = option(False, "compare what is known of the files with the hub, and run nothing")
 
     def __post_init__(self) -> None:
-        for name in (*self.only, *self.skip):
-            if name not in STAGES:
-                raise ConfigError(f"unknown stage {name!r}; the stages are {', '.join(STAGES)}")
-        for name in self.tables:
-            if name not in TABLES:
-                raise ConfigError(f"tables: unknown table {name!r}; choose from {', '.join(TABLES)}")
+        given = {"stage": ((*self.only, *self.skip), STAGES), "table": (self.tables, TABLES)}
+        for kind, (names, known) in given.items():
+            for name in names:
+                if name not in known:
+                    raise ConfigError(f"unknown {kind} {name!r}; the {kind}s are {', '.join(known)}")
         check_least(self, 0, "gpus")
         check_least(self, 1, "processes", "pilot_rows")
         if self.limit is not None and not self.limit > 0:
@@ -112,16 +89,16 @@ class ReproduceConfig:
         return self.grpo != NONE and not self.grpo_adapter
 
     @property
-    def makes_sft_rows(self) -> bool:
-        """Whether rows for SFT are made here."""
-        return self.trains_sft and not self.sft_data
-
-    @property
-    def makes_grpo_rows(self) -> bool:
-        """Whether prompts for GRPO are made here."""
-        return self.trains_grpo and not self.grpo_data
-
-    @property
     def has_teacher(self) -> bool:
         """Whether a teacher writes programs."""
         return self.synthesis != NONE
+
+    @property
+    def makers(self) -> dict[str, str]:
+        """The stage that makes the rows of each training; "" if they are made elsewhere, or not needed."""
+        sft = "synthesize" if self.has_teacher else "rejection"
+        grpo = "synthesize" if self.grpo_prompts == "teacher" else "prompts"
+        return {
+            "sft": sft if self.trains_sft and not self.sft_data else "",
+            "grpo": grpo if self.trains_grpo and not self.grpo_data else "",
+        }

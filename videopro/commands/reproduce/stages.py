@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,16 @@ from videopro.cli import read_yaml
 
 STAGES: Mapping[str, Any] = read_yaml(Path(__file__).with_name("stages.yaml"))
 """The kinds of stages, in their order."""
-PROGRAMS = {"hf": ("-m", "huggingface_hub.cli.hf"), "python": ()}
-"""Commands that are none of videopro's, as arguments of this Python: the hub's own, and Python itself."""
+FILES, TRAININGS = ("download", "check"), ("sft", "grpo")
+_PROGRAMS = {
+    "videopro": ("-m", "videopro"),
+    "accelerate": ("-m", "accelerate.commands.accelerate_cli"),
+    "hf": ("-m", "huggingface_hub.cli.hf"),
+    "python": (),
+}
+"""What can be typed first in a command, as arguments of this Python."""
+_SHOWN = 3
+"""Commands of a stage that are shown."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +35,7 @@ class Command:
     """One command of a stage."""
 
     name: str
-    """Of `videopro.cli.COMMANDS`, or of PROGRAMS."""
+    """Of `videopro.cli.COMMANDS`; or hf or python, for which `arguments` is all."""
     arguments: tuple[str, ...] = ()
     settings: Mapping[str, Any] | None = None
     """Written to `file`, which `--config` names."""
@@ -35,45 +43,36 @@ class Command:
     launch: tuple[str, ...] | None = None
     """The flags of `accelerate launch`; None: it is started directly."""
     gpus: tuple[str, ...] | None = None
-    """The GPUs that it sees, as CUDA_VISIBLE_DEVICES names them; None: those that this process sees."""
-    on_each_gpu: bool = False
-    """Whether it is started on each of `gpus` at the same time, to share its work."""
+    """The value of CUDA_VISIBLE_DEVICES for each process that is started, at the same time, to share the
+    work; None: one, which sees what this process sees."""
+    gigabytes: float = 0.0
+    """What it downloads or unpacks, as far as it is known."""
+
+    @property
+    def words(self) -> list[str]:
+        """The command as typed, without its environment."""
+        flags = [*self.arguments, *(("--config", str(self.file)) if self.file is not None else ())]
+        if self.name in _PROGRAMS:
+            return [self.name, *flags]
+        launcher = [] if self.launch is None else ["accelerate", "launch", *self.launch, "-m"]
+        return [*launcher, "videopro", *self.name.split(), *flags]
 
     @property
     def argv(self) -> list[str]:
         """The command, run by this Python."""
-        if self.name in PROGRAMS:
-            return [sys.executable, *PROGRAMS[self.name], *self._flags]
-        if self.launch is None:
-            return [sys.executable, *self._module]
-        return [sys.executable, "-m", "accelerate.commands.launch", *self.launch, *self._module]
+        program, *words = self.words
+        return [sys.executable, *_PROGRAMS[program], *words]
 
     @property
     def environments(self) -> list[dict[str, str]]:
         """What is added to this process's environment, for each time that it is started."""
-        if self.gpus is None:
-            return [{}]
-        seen = self.gpus if self.on_each_gpu and self.gpus else [",".join(self.gpus)]
-        return [{"CUDA_VISIBLE_DEVICES": gpus} for gpus in seen]
+        return [{}] if self.gpus is None else [{"CUDA_VISIBLE_DEVICES": each} for each in self.gpus]
 
     def __str__(self) -> str:
         """As typed in a shell."""
-        (first, *others), typed = self.environments, ["videopro", *self.name.split(), *self._flags]
-        if self.name in PROGRAMS:
-            typed = [self.name, *self._flags]
-        elif self.launch is not None:
-            typed = ["accelerate", "launch", *self.launch, *self._module]
-        line = "".join(f"{name}={value} " for name, value in first.items()) + shlex.join(typed)
+        first, *others = self.environments
+        line = "".join(f"{name}={value} " for name, value in first.items()) + shlex.join(self.words)
         return f"{line}  # and on {len(others)} other GPUs" if others else line
-
-    @property
-    def _flags(self) -> list[str]:
-        return [*self.arguments, *(["--config", str(self.file)] if self.file is not None else [])]
-
-    @property
-    def _module(self) -> list[str]:
-        # Not the command's own module: only some of them can be run.
-        return ["-m", "videopro", *self.name.split(), *self._flags]
 
 
 @dataclass(frozen=True)
@@ -91,8 +90,6 @@ class Stage:
     """Files that exist when it is done."""
     fetches: tuple[Path, ...] = ()
     """Folders that it also needs to be done; they may come from other settings."""
-    runs_all: bool = False
-    """Whether the other commands still run after one fails, before the stage fails."""
 
     @property
     def kind(self) -> str:
@@ -105,8 +102,8 @@ class Stage:
         rows = [[each.name, each.arguments, each.settings] for each in self.commands]
         return json.loads(json.dumps(rows, default=str))
 
-
-def shown(commands: Sequence[Command], most: int = 3) -> list[str]:
-    """The first commands as lines, and the number of others."""
-    lines = [str(command) for command in commands[:most]]
-    return [*lines, f"... and {len(commands) - most} more like these"] if len(commands) > most else lines
+    @property
+    def shown(self) -> list[str]:
+        """The first commands as lines, and the number of others."""
+        lines, more = [str(each) for each in self.commands[:_SHOWN]], len(self.commands) - _SHOWN
+        return [*lines, f"... and {more} more like these"] if more > 0 else lines
