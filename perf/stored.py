@@ -36,11 +36,14 @@ def configs(results: str) -> Mapping[str, Any]:
 
 @cache
 def traces(results: str, run: str) -> tuple[Trace, ...]:
-    """The traces of a stored run."""
+    """The traces of a stored run. Raises KeyError without one."""
     with tarfile.open(RESULTS / results / "traces.tar.xz") as archive:
-        # Older archives have names that begin with "./".
-        names = {member.name.removeprefix("./"): member for member in archive}
-        lines = _content(archive, names[f"{run}/traces.jsonl"]).splitlines()
+        # Some archives have names that begin with "./". What follows the run is not unpacked.
+        name = f"{run}/traces.jsonl"
+        member = next((each for each in archive if each.name.removeprefix("./") == name), None)
+        if member is None:
+            raise KeyError(f"{results} stores no run {run}")
+        lines = _content(archive, member).splitlines()
     return tuple(map(Trace.from_line, lines))
 
 
