@@ -8,15 +8,16 @@ on all four kinds of rows that a teacher with faults makes; `without-R1` to `-R4
 kind, and `tokens-without-R1` to `-R4` on as many tokens of replies. The other arms go on from `start` for the
 same CPU seconds: more of the teacher's rows, rejection, GRPO, both in turn, and GRPO with another reward. The
 record has for each cell how many questions of each story are answered right, by the first program and after a
-refinement. Refinement and routing are read from the planners that `start` trained, under other channels
-too. Writes perf/simlib_claims.json, with CPU seconds; `--world test` measures on the test world, which is
-opened once."""
+refinement. Refinement and routing are read from the planners that `start` trained, under other channels too;
+and from planners without a fault, whose seeds are those of the modules' errors: `faultless`, which writes the
+best program first, and `faultless-look`. Writes perf/simlib_claims.json, with CPU seconds; `--world test`
+measures on the test world, which is opened once."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,8 @@ from perf.recorded import print_tables
 from perf.recording import recorded_rows, write_record
 from perf.simlib_findings import findings, mean, shares
 from videopro.cli import cache_root, setting
+from videopro.methods.planners import Planner, PlannerReply, PlanRequest
+from videopro.question import Question
 from videopro.simlib import (
     Channel,
     Decoder,
@@ -41,11 +44,14 @@ from videopro.simlib import (
     teach,
 )
 from videopro.simlib import reinforcing as own
+from videopro.simlib.asking import Scripted
 from videopro.simlib.reinforcing import overlap
+from videopro.simlib.routes import choices
+from videopro.simlib.rows import Row
 from videopro.simlib.story import Asked
-from videopro.simlib.teaching import BOTH_STORED, is_right, lesson
+from videopro.simlib.teaching import BOTH_STORED, NATIVE, is_right, lesson
 from videopro.simlib.training import Learner
-from videopro.traces import Execution, Round
+from videopro.traces import PLAN_KINDS, Execution, Round
 from videopro.traces.scoring import Mode
 
 SIZE = "0.5"
@@ -229,7 +235,6 @@ GOING_ON = (
     "grpo-evidence",
     "grpo-random-evidence",
 )
-ARMS = ("start", *GOING_ON, *LEFT_OUT)
 
 
 def trained(arm: str, seed: int) -> tuple[Decoder, float]:
@@ -247,17 +252,59 @@ def trained(arm: str, seed: int) -> tuple[Decoder, float]:
     return decoder, spent
 
 
-# ---- measuring ---------------------------------------------------------------------------------------------
+class Faultless(Scripted):
+    """Writes the best program of a row's library, or with `looks` first a direct look, and to refine it the
+    best of the others; with `is_sample` the latter at first."""
+
+    name = "faultless"
+
+    def __init__(self, row: Row, channel: Channel, *, looks: bool, is_sample: bool = False) -> None:
+        self._is_sample = is_sample
+        self._replies: dict[Question, list[str]] = {}
+        for asked in row.asked:
+            routes = [choice.route for choice in choices(asked, row.library, channel)]
+            if looks:
+                routes.sort(key=lambda route: route.needs != {NATIVE})
+            # Where there is no other way, the same again.
+            first, second, *_ = (*routes, *routes)
+            self._replies[asked.question] = [each.reply(asked, row.library) for each in (first, second)]
+
+    def write(self, requests: Sequence[PlanRequest]) -> list[PlannerReply]:
+        return [
+            PlannerReply(self._replies[each.question][self._is_sample or each.kind not in PLAN_KINDS])
+            for each in requests
+        ]
 
 
-def measured(decoder: Decoder, world: str, channel: Channel) -> dict[str, dict[str, list[float]]]:
+Planners = Callable[[Row, Channel], tuple[Planner, Planner]]
+"""Of a row: the planner, and that of the samples it is compared with."""
+
+
+def of_decoder(decoder: Decoder) -> Planners:
+    """A decoder's most likely replies, and drawn ones."""
+    drawing = DecoderPlanner(decoder, torch.Generator().manual_seed(0))
+    return lambda row, channel: (DecoderPlanner(decoder), drawing)
+
+
+def faultless(*, looks: bool) -> Planners:
+    """A planner without a fault, and its second program as a sample that knows nothing of the first."""
+    return lambda row, channel: (
+        Faultless(row, channel, looks=looks),
+        Faultless(row, channel, looks=looks, is_sample=True),
+    )
+
+
+FAULTLESS = {"faultless": faultless(looks=False), "faultless-look": faultless(looks=True)}
+ARMS = (*FAULTLESS, "start", *GOING_ON, *LEFT_OUT)
+
+
+def measured(planners: Planners, world: str, channel: Channel) -> dict[str, dict[str, list[float]]]:
     """The sums over the questions of each story of a world, of those about the whole video (`gist`) and of
     the others: how often each way to answer is right, and what the first programs are."""
-    generator = torch.Generator().manual_seed(0)
-    planner, drawing = DecoderPlanner(decoder), DecoderPlanner(decoder, generator)
     sums: dict[str, dict[str, list[float]]] = {part: {} for part in PARTS}
     for number in range(STORIES[world]):
         row = adaptive_row(world, 0, number, channel)
+        planner, drawing = planners(row, channel)
         results = answer(row, planner, channel, BOTH_STORED)
         looks, drawn = look(row, channel), answer(row, drawing, channel)
         for asked, result, *others in zip(row.asked, results, looks, drawn, strict=True):
@@ -329,10 +376,18 @@ def work(settings: ClaimSettings) -> None:
             name = f"{arm}/{seed}"
             if settings.world in cells.get(name, {}):
                 continue
-            decoder, spent = trained(arm, seed)
+            planners, spent = FAULTLESS.get(arm), 0.0
+            if planners is None:
+                decoder, spent = trained(arm, seed)
+                planners = of_decoder(decoder)
             began = time.process_time()
-            channels = CHANNELS if arm == "start" else {USUAL: Channel()}
-            found = {which: measured(decoder, settings.world, each) for which, each in channels.items()}
+            # A seed without a training is one of the modules' errors.
+            error_seed = seed if arm in FAULTLESS else 0
+            channels = CHANNELS if arm in ("start", *FAULTLESS) else {USUAL: CHANNELS[USUAL]}
+            found = {
+                which: measured(planners, settings.world, replace(each, seed=error_seed))
+                for which, each in channels.items()
+            }
             cells[name] = {
                 **cells.get(name, {"cpu_s": round(spent, 1)}),
                 settings.world: found,

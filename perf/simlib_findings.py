@@ -115,9 +115,9 @@ def refinement(sums: Sums) -> dict[str, tuple[Array, Array]]:
     two, _ = by_story(sums, "surer_of_samples")
     after, before = by_story(sums, "final_of_unsure")[0], by_story(sums, "first_of_unsure")[0]
     return {
-        "over the first program": (final - first, n),
-        "over the surer of two, at as many programs": (final - (1 - share) * first - share * two, n),
-        "of unsure answers alone": (after - before, n),
+        "refined over first": (final - first, n),
+        "refined over surer of two": (final - (1 - share) * first - share * two, n),
+        "refined over first, unsure alone": (after - before, n),
     }
 
 
@@ -137,12 +137,14 @@ def findings(cells: Mapping[str, Mapping[str, Any]], world: str, usual: str) -> 
         return {seed: cell[world] for seed, cell in found.items() if world in cell}
 
     gaps: dict[str, list[tuple[Array, Array]]] = {}
+    for arm in ("faultless", "faultless-look", "start"):
+        for channels in of(arm).values():
+            for channel, sums in channels.items():
+                for what, gap in refinement(sums).items():
+                    gaps.setdefault(f"{arm}, {channel}: {what}", []).append(gap)
     for starts in of("start").values():
-        for channel, sums in starts.items():
-            for what, gap in refinement(sums).items():
-                gaps.setdefault(f"refinement, {channel}: {what}", []).append(gap)
         for gist in GISTS:
-            name = f"routing, {gist:.0%} about the whole: over random routing with the same share"
+            name = f"start, {gist:.0%} about the whole: routing over random routing"
             gaps.setdefault(name, []).append(routing(starts[usual], gist))
     for first, second, what in LEARNED:
         ours, others = of(first), of(second)
