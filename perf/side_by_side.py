@@ -4,14 +4,15 @@
 
 Each piece of work is a process of its own with the checkout on its path: 64 frames of a film of ten minutes
 (perf.decode's), 300 programs in the sandbox, 16 replies sampled after a video by a tiny model of Qwen3-VL's
-class, and the help of three commands; and once, a direct question's own share of a run (perf.flow's, without
-the engine). CPU seconds are those of all its processes; the table has the medians.
+class, and the help of four commands. CPU seconds are those of all its processes. Of a question's own share,
+they are those of a worker and its sandbox for a question of perf.flow, with one video in flight and with all
+24, to an engine that answers at once (perf/stub_engine.py). The table has the medians.
 """
 
 from __future__ import annotations
 
+import json
 import os
-import re
 import statistics
 import subprocess
 import sys
@@ -24,12 +25,15 @@ from perf import ROOT
 from perf.command import run_command
 from perf.decoders import make_ten_minutes
 from perf.recording import commit_of, write_record
+from perf.stub_engine import MODEL, StubEngine
 from perf.timing import timed
 from videopro.cli import option, setting
 
-# Each is given a folder beside the film. The earlier checkout has the same names in its own `perf`.
+# Stands for a folder of the checkout's own, beside the film.
+_FOLDER = "FOLDER"
+# The earlier checkout has the same names in its own `perf`.
 _CODES = {
-    name: ("-c", f"import sys; from pathlib import Path; folder = Path(sys.argv[1])\n{code}")
+    name: ("-c", f"from pathlib import Path; folder = Path('{_FOLDER}')\n{code}")
     for name, code in {
         "64 frames of ten minutes, three times": """
 from videopro.video import FrameStore, Video
@@ -53,7 +57,8 @@ _COMMANDS = {
     f"videopro {command} --help": ("-m", "videopro", *command.split(), "--help")
     for command in ("ask", "infer", "sft", "grpo")
 }
-_SHARE = "a direct question's own share"
+_SHARES = {"a direct question's own share": "native-10", "a videopro question's own share": "videopro"}
+_VIDEOS = 24
 
 
 @dataclass(frozen=True)
@@ -69,16 +74,19 @@ def compare(settings: SideBySideSettings) -> None:
     """Do all of it in turn, and write the file."""
     checkouts = {"before": settings.checkout.resolve(), "now": ROOT}
     taken: dict[str, dict[str, list[float]]] = {}
-    with tempfile.TemporaryDirectory() as root:
+    with tempfile.TemporaryDirectory() as root, StubEngine() as engine:
         make_ten_minutes(Path(root) / "ten.mp4")
-        for name, words in {**_CODES, **_COMMANDS, _SHARE: ()}.items():
-            taken[name] = {when: [] for when in checkouts}
-            for number in range(1 if name == _SHARE else settings.rounds):
+        shares = {name: _flow(engine, leg) for name, leg in _SHARES.items()}
+        for name, words in {**_CODES, **_COMMANDS, **shares}.items():
+            for number in range(settings.rounds):
                 # Who comes first changes: the second finds files that the system has read already.
                 for when in sorted(checkouts, reverse=bool(number % 2)):
-                    took = _own_share if name == _SHARE else _cpu_seconds
-                    taken[name][when].append(took(checkouts[when], Path(root) / when, words))
-                    print(f"{name}, {when}: {taken[name][when][-1]} CPU s", flush=True)
+                    folder = Path(root) / when
+                    in_all = _cpu_seconds(checkouts[when], folder, words)
+                    for part, took in (_own_shares(folder) if name in shares else {"": in_all}).items():
+                        row = taken.setdefault(name + part, {which: [] for which in checkouts})
+                        row[when].append(took)
+                        print(f"{name}{part}, {when}: {took} CPU s", flush=True)
     rows = []
     for name, seconds in taken.items():
         before, now = (statistics.median(seconds[when]) for when in checkouts)
@@ -94,7 +102,7 @@ def _cpu_seconds(checkout: Path, folder: Path, words: Sequence[str]) -> float:
     folder.mkdir(exist_ok=True)
     with timed() as spent:
         subprocess.run(
-            [sys.executable, *words, str(folder)][: None if words[0] == "-c" else -1],
+            [sys.executable, *(word.replace(_FOLDER, str(folder)) for word in words)],
             cwd=checkout,
             env={**os.environ, "PYTHONPATH": str(checkout), "OMP_NUM_THREADS": "1"},
             stdout=subprocess.DEVNULL,
@@ -104,12 +112,19 @@ def _cpu_seconds(checkout: Path, folder: Path, words: Sequence[str]) -> float:
     return round(spent.cpu_s, 3)
 
 
-def _own_share(checkout: Path, folder: Path, _: Sequence[str]) -> float:
-    """CPU seconds of a worker and its sandbox for a question, of those that perf.flow asks."""
-    path = folder / "flow.json"
-    flow = ("-m", "perf.flow", "--only", "native-10", "--in-flight", "8", "--output", str(path))
-    _cpu_seconds(checkout, folder, flow)
-    return float(re.search(r'"client_cpu_s_a_question": ([0-9.]+)', path.read_text())[1])  # type: ignore[index]
+def _flow(engine: StubEngine, leg: str) -> tuple[str, ...]:
+    url = engine.url.removesuffix("/v1")
+    counts = (f"--{name}={_VIDEOS}" for name in ("videos", "alone", "in-flight"))
+    flags = ("--model", MODEL, "--only", leg, *counts, "--output", f"{_FOLDER}/flow.json")
+    return ("-m", "perf.flow", url, *flags)
+
+
+def _own_shares(folder: Path) -> dict[str, float]:
+    """CPU seconds of a worker and its sandbox for a question, of the run of perf.flow that just ended."""
+    record = folder / "flow.json"
+    rows = json.loads(record.read_text())["results"].values()
+    record.unlink()
+    return {f", {row['in_flight']} in flight": row["client_cpu_s_a_question"] for row in rows}
 
 
 if __name__ == "__main__":

@@ -1,18 +1,26 @@
-"""A stand-in for an engine that answers at once, and programs of the kinds that the paper shows: what is
-left of a question's time is this project's own.
+"""A stand-in for an engine that answers at once: what a question then takes is this project's own share.
 
-Letters and programs follow from a request's text alone, so that two runs ask for the same. A third of the
-answers are unsure, and their programs are refined.
+Letters and programs follow from a request's text alone, so that two runs ask for the same. The programs are
+of the kinds that the paper shows. A third of the answers are unsure, and their programs are refined.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import zlib
 from collections.abc import Mapping
 from typing import Any
 
-from tests.support.stub_server import RecordedRequest, StubFault, StubServer, completion, entry, letter, text_of
+from tests.support.stub_server import (
+    RecordedRequest,
+    StubFault,
+    StubServer,
+    completion,
+    entry,
+    letter,
+    text_of,
+)
 
 MODEL = "answers-at-once"
 _PROGRAMS = (
@@ -35,27 +43,34 @@ _PROGRAMS = (
     frames = extract_frames(video, num_frames=24)
     left = [crop_left(frame) for frame in frames[8:16]]
     where = query_yn(left, "Is it on the left?")
-    return query_mc(left if where == "Yes" else [crop_right(frame) for frame in frames[8:16]], question, choices)""",
+    looks = left if where == "Yes" else [crop_right(frame) for frame in frames[8:16]]
+    return query_mc(looks, question, choices)""",
 )
 
 
 class StubEngine(StubServer):
-    """It has those of vLLM's metrics that perf.flow reads."""
+    """It takes videos with their times, which it does not look at, and has those of vLLM's metrics that
+    perf.flow reads."""
 
     def __init__(self) -> None:
-        super().__init__(_reply, models=[{"id": MODEL, "owned_by": "vllm"}], takes_video="times")
+        super().__init__(models=[{"id": MODEL, "owned_by": "vllm"}])
         self._answered = 0
 
     def answer(self, seen: RecordedRequest) -> StubFault:
+        """What to send back for a request."""
+        with self.lock:
+            # They hold frames, and nobody looks at them.
+            self.seen.clear()
+            self._answered += "messages" in seen.body
         if seen.path == "/metrics":
             names = ("e2e_request_latency_seconds_count", "request_success_total")
             return StubFault(body="".join(f"vllm:{name} {self._answered}\n" for name in names).encode())
-        reply = super().answer(seen)
-        with self.lock:
-            self._answered += seen.path.endswith("/chat/completions")
-            # Requests with frames, which nobody looks at.
-            self.seen.clear()
-        return reply
+        if "messages" not in seen.body:
+            return super().answer(seen)
+        reply = _reply(seen.body)
+        # By which a server is found to keep the times of frames.
+        reply["usage"]["prompt_tokens"] = len(json.dumps(seen.body.get("media_io_kwargs")))
+        return StubFault(body=reply)
 
 
 def _reply(body: Mapping[str, Any]) -> dict[str, Any]:
@@ -63,10 +78,11 @@ def _reply(body: Mapping[str, Any]) -> dict[str, Any]:
     draw = zlib.crc32(text.encode())
     if body["max_tokens"] == 1:
         words = ["Yes", "No"] if text.endswith("Yes or No only.") else ["A", "B", "C", "D"]
+        first = words.pop(draw % len(words))
         sure = 0.6 if (draw >> 8) % 3 == 0 else 0.92
-        others = [*words[: draw % len(words)], *words[draw % len(words) + 1 :], *map(str, range(20 - len(words)))]
-        top = [(words[draw % len(words)], math.log(sure)), *((word, math.log((1 - sure) / 19)) for word in others)]
-        return letter(top[0][0], top)
+        others = [*words, *map(str, range(19 - len(words)))]
+        each = math.log((1 - sure) / len(others))
+        return letter(first, [(first, math.log(sure)), *((word, each) for word in others)])
     reply = "A person walks past a table and picks something up."
     if "execute_command" in text:
         program = f"def execute_command(video, question, choices):{_PROGRAMS[draw % len(_PROGRAMS)]}"

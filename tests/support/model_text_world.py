@@ -453,7 +453,9 @@ def sent_texts() -> Texts:
 
 def _sent(frames: EncodedFrames | None, *, as_video: bool = False) -> str:
     made = user_message(frames, TOLD, as_video)
-    return _json({"beside": made.extra_body, "messages": json.loads(encode_body({"sent": made.messages}))["sent"]})
+    return _json(
+        {"beside": made.extra_body, "messages": json.loads(encode_body({"sent": made.messages}))["sent"]}
+    )
 
 
 def _to_planner() -> str:
