@@ -12,7 +12,6 @@ recorded when it ends; `--only` does some of it, and keeps what the file has of 
 
 from __future__ import annotations
 
-import json
 import os
 import statistics
 import subprocess
@@ -25,6 +24,7 @@ from pathlib import Path
 from perf import ROOT
 from perf.command import run_command
 from perf.decoders import make_ten_minutes
+from perf.flow import LEGS, make_questions
 from perf.recording import commit_of, recorded_rows, write_record
 from perf.stub_engine import MODEL, StubEngine
 from perf.timing import timed
@@ -62,6 +62,15 @@ _COMMANDS = {
 }
 _SHARES = {"a direct question's own share": "native-10", "a videopro question's own share": "videopro"}
 _VIDEOS = 12
+_SHARE = f"""
+import sys
+from dataclasses import asdict
+from perf.flow import FlowSettings, answer_leg
+leg, folder, url, model = sys.argv[1:]
+flags = asdict(FlowSettings(server=url, model=model))
+for in_flight in (1, {_VIDEOS}):
+    print(in_flight, answer_leg(leg, folder, url, in_flight, flags)["client_cpu_s_a_question"])
+"""
 
 
 @dataclass(frozen=True)
@@ -82,11 +91,10 @@ def compare(settings: SideBySideSettings) -> None:
         "cores": os.cpu_count(),
     }
     rows = recorded_rows(settings.output, "rows", conditions) if settings.only else {}
+    works = (*_CODES, *_COMMANDS, *_SHARES)
+    if unknown := set(settings.only) - set(works):
+        raise ConfigError(f"--only: there is no {unknown}; there are: {', '.join(works)}")
     with tempfile.TemporaryDirectory() as root, StubEngine() as engine:
-        shares = {name: _flow(engine, leg) for name, leg in _SHARES.items()}
-        works = {**_CODES, **_COMMANDS, **shares}
-        if unknown := set(settings.only) - set(works):
-            raise ConfigError(f"--only: there is no {unknown}; there are: {', '.join(works)}")
         for name in settings.only or works:
             if name == _DECODING:
                 make_ten_minutes(Path(root) / "ten.mp4")
@@ -94,14 +102,18 @@ def compare(settings: SideBySideSettings) -> None:
             for number in range(settings.rounds):
                 # Who comes first changes: the second finds files that the system has read already.
                 for when in sorted(checkouts, reverse=bool(number % 2)):
-                    folder = Path(root) / when
-                    in_all = _cpu_seconds(checkouts[when], folder, works[name])
-                    for part, took in (_own_shares(folder) if name in shares else {"": in_all}).items():
-                        taken.setdefault(name + part, {which: [] for which in checkouts})[when].append(took)
-                        print(f"{name}{part}, {when}: {took} CPU s", flush=True)
-            for part, seconds in taken.items():
-                before, now = (statistics.median(seconds[when]) for when in checkouts)
-                rows[part] = {"before": before, "now": now, "ratio": round(now / before, 2), "all": seconds}
+                    checkout, folder = checkouts[when], Path(root) / when
+                    if name in _SHARES:
+                        took = _own_shares(checkout, Path(root), _SHARES[name], engine)
+                    else:
+                        took = {"": _cpu_seconds(checkout, folder, {**_CODES, **_COMMANDS}[name])}
+                    for part, seconds in took.items():
+                        row = taken.setdefault(name + part, {which: [] for which in checkouts})
+                        row[when].append(seconds)
+                        print(f"{name}{part}, {when}: {seconds} CPU s", flush=True)
+            for part, all_of in taken.items():
+                before, now = (statistics.median(all_of[when]) for when in checkouts)
+                rows[part] = {"before": before, "now": now, "ratio": round(now / before, 2), "all": all_of}
             write_record(settings.output, {**conditions, "rows": rows})
 
 
@@ -109,30 +121,32 @@ def _cpu_seconds(checkout: Path, folder: Path, words: Sequence[str]) -> float:
     """Of a command of a checkout, and of what it starts."""
     folder.mkdir(exist_ok=True)
     with timed() as spent:
-        subprocess.run(
-            [sys.executable, *(word.replace(_FOLDER, str(folder)) for word in words)],
-            cwd=checkout,
-            env={**os.environ, "PYTHONPATH": str(checkout), "OMP_NUM_THREADS": "1"},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            check=True,
-        )
+        _run(checkout, [word.replace(_FOLDER, str(folder)) for word in words])
     return round(spent.cpu_s, 3)
 
 
-def _flow(engine: StubEngine, leg: str) -> tuple[str, ...]:
-    url = engine.url.removesuffix("/v1")
-    counts = (f"--{name}={_VIDEOS}" for name in ("videos", "alone", "in-flight"))
-    flags = ("--model", MODEL, "--only", leg, *counts, "--output", f"{_FOLDER}/flow.json")
-    return ("-m", "perf.flow", url, *flags)
+def _own_shares(checkout: Path, root: Path, leg: str, engine: StubEngine) -> dict[str, float]:
+    """CPU seconds of a worker and its sandbox for a question, by videos in flight."""
+    folder = root / leg
+    if not folder.exists():
+        folder.mkdir()
+        make_questions(folder, _VIDEOS, LEGS[leg][1])
+    said = _run(checkout, ["-c", _SHARE, leg, str(folder), engine.url.removesuffix("/v1"), MODEL])
+    rows = (line.split() for line in said.splitlines())
+    return {f", {in_flight} in flight": float(seconds) for in_flight, seconds in rows}
 
 
-def _own_shares(folder: Path) -> dict[str, float]:
-    """CPU seconds of a worker and its sandbox for a question, of the run of perf.flow that just ended."""
-    record = folder / "flow.json"
-    rows = json.loads(record.read_text())["results"].values()
-    record.unlink()
-    return {f", {row['in_flight']} in flight": row["client_cpu_s_a_question"] for row in rows}
+def _run(checkout: Path, words: Sequence[str]) -> str:
+    """What Python says, in a checkout."""
+    return subprocess.run(
+        [sys.executable, *words],
+        cwd=checkout,
+        env={**os.environ, "PYTHONPATH": str(checkout), "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        check=True,
+    ).stdout
 
 
 if __name__ == "__main__":
