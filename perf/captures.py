@@ -2,11 +2,11 @@
 
     python -m perf.captures [--rounds 6]             writes perf/captures.json
 
-A round is 64 replies to 8 prompts, as the shipped config writes them on a GPU: prompts of 1,900 to 2,400
-tokens, replies of 256 tokens on average and 1,024 at most, with log-normal lengths of this spread of their
-logarithm. The pocket model reads the prompts; no step is computed, as the layouts of a batch follow from
-lengths alone. Counted are the steps that a GPU would capture, and those of them that no round captured
-before: the others are captured anew, as only the last layouts are kept, and none whose memory was replaced.
+A round is 64 replies to 8 prompts, as the shipped config writes them on a GPU: prompts that differ as those
+of 1,900 to 2,400 tokens do, and replies of 256 tokens on average and 1,024 at most, with log-normal lengths.
+The pocket model reads the prompts; no step is computed, as the layouts of a batch follow from lengths alone.
+Counted are the steps that a GPU would capture, and those of them that no round captured before: the others
+are captured anew, as only the last layouts are kept, and none whose memory was replaced.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ from videopro.cli import option
 from videopro.pocket import model_dir
 
 _ROWS, _PROMPTS, _MEAN, _LONGEST = 64, 8, 256, 1024
+_LESS = 7 * 256
+"""Tokens that prompts are shorter by: layouts have room for multiples of 256."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ def rounds_of(run: QwenRunner, spread: float, rounds: int) -> dict[str, Any]:
         before = len(noted.layouts)
         drawn = draw.lognormal(np.log(_MEAN) - spread**2 / 2, spread, _ROWS)
         lengths = np.clip(drawn, 4, _LONGEST).astype(int)
-        widths = draw.integers(1900, 2400, _PROMPTS)
+        widths = draw.integers(1900, 2400, _PROMPTS) - _LESS
         prompts = [
             EncodedPrompt(tuple(draw.integers(300, 800, width).tolist()), (0,) * width) for width in widths
         ]
