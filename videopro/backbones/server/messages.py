@@ -209,7 +209,7 @@ _PLACE = secrets.token_hex()
 
 
 def encode_body(fields: Mapping[str, Any]) -> bytes:
-    """The JSON of a request. A video, which takes megabytes, is copied once, from its frames into the body."""
+    """The JSON of a request. A video, which takes megabytes, is copied once, from frames to body."""
     videos: list[EncodedFrames] = []
 
     def put(value: object) -> str:
