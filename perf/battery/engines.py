@@ -1,5 +1,6 @@
 """(i) Which engine: what part (f) and a GRPO step take by vLLM, where it is installed, and transformers'
-continuous batching, which takes the tokens of our models, and no frames."""
+continuous batching, which takes the tokens of our models, and no frames. Each vLLM is started for its case,
+which leaves a minute of 150 seconds for the work: the GRPO step is the first one."""
 
 from __future__ import annotations
 
@@ -30,6 +31,8 @@ def cases(bench: Bench) -> list[Case]:
     return [
         Case("text alone, ours", partial(write, bench, ours)),
         Case("text alone, transformers' continuous batching", partial(write, bench, continuous)),
+        Case("synthesis, ours", partial(inference.synthesize, bench)),
+        Case("synthesis, vLLM", lambda: inference.synthesize(bench, flags())),
         *(Case(f"{way}, vLLM", partial(infer, bench, way)) for way in inference.WAYS),
         Case("a GRPO step as shipped, vLLM", partial(train, bench)),
     ]
@@ -52,19 +55,23 @@ def python_with_vllm() -> str:
 
 def settings() -> dict[str, Any]:
     """Of the engine that a command starts. Raises Skip."""
-    flags = {} if on_gpu() else {"flags": "--enforce-eager"}
-    return {"program": python_with_vllm(), "start_seconds": _START_SECONDS, **flags}
+    more = {} if on_gpu() else {"flags": "--enforce-eager"}
+    return {"program": python_with_vllm(), "start_seconds": _START_SECONDS, **more}
+
+
+def flags() -> list[str]:
+    """Those of a command that starts the engine. Raises Skip."""
+    return ["--engine", "vllm", "--vllm", *(f"{name}={value}" for name, value in settings().items())]
 
 
 def infer(bench: Bench, way: str) -> Figures:
     """A way of (f), by an engine that the command starts."""
-    engine = [f"{name}={value}" for name, value in settings().items()]
-    return inference.infer(bench, way, ["--engine", "vllm", "--vllm", *engine])
+    return inference.infer(bench, way, flags())
 
 
 def train(bench: Bench) -> Figures:
     """The step of (d), its replies by an engine that the training starts."""
-    return grpo_step.step(bench, sampler="vllm", vllm=json.dumps(settings()))
+    return grpo_step.step(bench, steps=1, sampler="vllm", vllm=json.dumps(settings()))
 
 
 def write(bench: Bench, writing: Any) -> Figures:
@@ -75,11 +82,11 @@ def write(bench: Bench, writing: Any) -> Figures:
         for number in range(shapes.rows[-1])
     ]
     loaded = load_model(read_spec(str(bench.ending_checkpoint()), dtype=shapes.backbone_dtype))
-    write_all = writing(loaded, len(texts), shapes.longest)
-    write_all(texts[:2])  # Warms up.
+    write_all = writing(loaded, len(texts))
+    write_all(texts[:2], shapes.mean)  # Warms up.
     reset_peak()
     began = now()
-    tokens = write_all(texts)
+    tokens = write_all(texts, shapes.longest)
     seconds = now() - began
     return {
         "replies": len(texts),
@@ -90,11 +97,11 @@ def write(bench: Bench, writing: Any) -> Figures:
     }
 
 
-def ours(loaded: Any, rows: int, longest: int) -> Any:
-    """Writes replies with our own engine; returns their tokens."""
+def ours(loaded: Any, rows: int) -> Any:
+    """Writes replies of at most `longest` tokens with our own engine; returns how many they have."""
     backbone = QwenBackbone.from_loaded(loaded, name="random", batch_size=rows)
 
-    def write_all(texts: list[str]) -> int:
+    def write_all(texts: list[str], longest: int) -> int:
         requests = [GenerateRequest(None, text, number) for number, text in enumerate(texts)]
         replies = backbone.generate_batch(requests, Sampling(longest, temperature=1.0))
         return sum(len(reply.token_ids) for reply in replies)
@@ -102,11 +109,10 @@ def ours(loaded: Any, rows: int, longest: int) -> Any:
     return write_all
 
 
-def continuous(loaded: Any, rows: int, longest: int) -> Any:
+def continuous(loaded: Any, rows: int) -> Any:
     """The same with transformers' own."""
     model, tokenizer = loaded.model, loaded.processor.tokenizer
     config = GenerationConfig(
-        max_new_tokens=longest,
         do_sample=True,
         temperature=1.0,
         top_k=0,
@@ -116,7 +122,8 @@ def continuous(loaded: Any, rows: int, longest: int) -> Any:
     # By default it takes nearly all memory that is free, on a CPU too.
     room = ContinuousBatchingConfig(max_memory_percent=0.4)
 
-    def write_all(texts: list[str]) -> int:
+    def write_all(texts: list[str], longest: int) -> int:
+        config.max_new_tokens = longest
         turns = [[{"role": "user", "content": [{"type": "text", "text": text}]}] for text in texts]
         ids = [tokenizer(loaded.processor.apply_chat_template(turn, add_generation_prompt=True)).input_ids
                for turn in turns]  # fmt: skip

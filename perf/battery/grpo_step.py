@@ -63,11 +63,11 @@ def _timed() -> Iterator[list[dict[str, float]]]:
         yield passes
 
 
-def step(bench: Bench, groups: int | None = None, **engine: Any) -> Figures:
-    """Two steps, of which the second counts; one where a CPU runs a model of real size. `groups`: prompts in
-    a step, if others than shipped. `engine`: flags of one that writes the replies."""
+def step(bench: Bench, groups: int | None = None, steps: int = 2, **engine: Any) -> Figures:
+    """So many steps, of which the last counts; one where a CPU runs a model of real size. `groups`: prompts
+    in a step, if others than shipped. `engine`: flags of one that writes the replies."""
     shapes = bench.shapes
-    steps = 1 if shapes.name == "2b" and not on_gpu() else 2
+    steps = 1 if shapes.name == "2b" and not on_gpu() else steps
     reset_peak()
     with _timed() as passes:
         trainer = train(

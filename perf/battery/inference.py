@@ -1,5 +1,5 @@
-"""(f) Runs of videopro.infer about prompts of several widths, with replies that end where the model says: in
-this process, and (i) by vLLM, with and without an adapter; (l) with all modules."""
+"""(f) Runs of videopro infer about prompts of several widths, with replies that end where the model says: in
+this process, and (i) by vLLM, with and without an adapter; (l) with all modules. (i) has synthesis too."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from typing import Any
 from perf.battery.cases import Bench, Case, Figures
 from perf.battery.measuring import watch_utilisation
 from perf.battery.world import make_adapter, make_questions
+from perf.stub_engine import MODEL, StubEngine
 
 ROOT = Path(__file__).resolve().parents[2]
-TITLE = "Inference: videopro.infer over generated videos, prompts of several widths, replies that end"
+TITLE = "Inference: videopro infer over generated videos, prompts of several widths, replies that end"
 # The models behind the modules are left out: (g) measures the encoder, (l) all of them.
-_NO_MODELS = ("encoder=none", "text_encoder=none", "ocr=none", "detector=none")
+_NO_MODELS = ("encoder", "text_encoder", "ocr", "detector")
 WAYS = ("native", "videopro", "videopro, adapter")
 
 
@@ -37,9 +38,18 @@ def infer(bench: Bench, way: str, engine: Sequence[str] = ()) -> Figures:
         # The random model writes no program: what counts are a reply, and its refinement, to the prompts of a
         # fine-tuned planner. Drawn, as the likeliest tokens go round in circles.
         options = [f"max_new_tokens={bench.shapes.longest}", "temperature=1.0", "planner_prompt=short"]
-        options += _NO_MODELS
+        options += [f"{name}=none" for name in _NO_MODELS]
     backbone = [f"adapter={make_adapter(bench)}"] if way.endswith("adapter") else []
     return run(bench, way.partition(",")[0], options, backbone=backbone, flags=engine)
+
+
+def synthesize(bench: Bench, engine: Sequence[str] = ()) -> Figures:
+    """A synthesis with two programs a question, by a teacher that answers at once; `engine` as above."""
+    with StubEngine() as teacher:
+        words = ["synthesize", "--source", "jsonl", "--teacher", f"api:{MODEL}@{teacher.url}"]
+        words += ["--programs", "2", "--refinements", "0"]
+        words += [word for name in _NO_MODELS for word in (f"--{name.replace('_', '-')}", "none")]
+        return _run(bench, words, "records.jsonl", flags=engine)
 
 
 def run(
@@ -50,17 +60,31 @@ def run(
     backbone: Sequence[str] = (),
     flags: Sequence[str] = (),
 ) -> Figures:
-    """One run. Counted from the first lease, when a worker has its model, to the end of the run; the
-    processor's time is of the whole run, starting and loading included."""
+    """One run of a method."""
+    words = ["infer", "--benchmark", "jsonl", "--method", method, "--options", *options]
+    return _run(bench, words, "traces.jsonl", backbone=backbone, flags=flags)
+
+
+def _run(
+    bench: Bench,
+    words: Sequence[str],
+    record: str,
+    *,
+    backbone: Sequence[str] = (),
+    flags: Sequence[str] = (),
+) -> Figures:
+    """One run of a command, which writes its traces into `record`. Counted from the first lease, when a
+    worker has its model, to the end of the run; the processor's time is of the whole run, starting and
+    loading included."""
     shapes = bench.shapes
     output = bench.path("infer")
     shutil.rmtree(output, ignore_errors=True)
     command = [
-        *(sys.executable, "-m", "videopro.infer", "--benchmark", "jsonl"),
+        *(sys.executable, "-m", "videopro", *words),
         *("--root", str(make_questions(bench, shapes.mixed))),
-        *("--method", method, "--model", str(bench.ending_checkpoint())),
+        *("--model", str(bench.ending_checkpoint())),
         *("--backbone", f"dtype={shapes.backbone_dtype}", *backbone),
-        *("--options", *options, "--output", str(output), *flags),
+        *("--output", str(output), *flags),
     ]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
     started, used = time.monotonic(), _cpu_seconds()
@@ -78,9 +102,9 @@ def run(
             process.terminate()
             process.wait()
     if status != 0:
-        raise RuntimeError(f"videopro.infer ended with status {status}: {log.read_text()[-2000:]}")
+        raise RuntimeError(f"videopro {words[0]} ended with status {status}: {log.read_text()[-2000:]}")
     seconds = time.monotonic() - began
-    traces = [json.loads(line) for line in (output / "traces.jsonl").read_text().splitlines()]
+    traces = [json.loads(line) for line in (output / record).read_text().splitlines()]
     errors = [trace["error"] for trace in traces if trace.get("error")]
     if errors:
         raise RuntimeError(f"{len(errors)} questions ended in an error, the first: {errors[0]}")

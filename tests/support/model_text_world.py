@@ -21,7 +21,7 @@ from tests.support.scenes import BROKEN, LOCAL, NATIVE, NOTHING, QUESTION, Scene
 from tests.support.scenes import video_context as scenes_context
 from tests.support.stub_server import StubServer, completion
 from videopro.backbones.base import Sampling
-from videopro.backbones.server.messages import EncodedFrames, user_message
+from videopro.backbones.server.messages import EncodedFrames, encode_body, user_message
 from videopro.backbones.texts import escape_control_tokens
 from videopro.backbones.wrappers import Meter, ThreadMeter
 from videopro.benchmarks import BENCHMARKS, BenchmarkSpec, Item, Protocol
@@ -439,8 +439,8 @@ def _run(text: str, context: VideoContext) -> tuple[str, str]:
 
 def sent_texts() -> Texts:
     """The messages that leave this program, and the chat text that keeps found text from acting as marks."""
-    frames = EncodedFrames(("AAAA", "BBBB"), (1.0, 2.5))
-    frame = EncodedFrames(("AAAA",), (1.0,))
+    frames = EncodedFrames((b"AAAA", b"BBBB"), (1.0, 2.5))
+    frame = EncodedFrames((b"AAAA",), (1.0,))
     return {
         "planner": _to_planner(),
         "control_tokens": escape_control_tokens(TOLD),
@@ -453,7 +453,9 @@ def sent_texts() -> Texts:
 
 def _sent(frames: EncodedFrames | None, *, as_video: bool = False) -> str:
     made = user_message(frames, TOLD, as_video)
-    return _json({"beside": made.extra_body, "messages": made.messages})
+    return _json(
+        {"beside": made.extra_body, "messages": json.loads(encode_body({"sent": made.messages}))["sent"]}
+    )
 
 
 def _to_planner() -> str:

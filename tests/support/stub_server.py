@@ -109,7 +109,7 @@ def text_of(body: Mapping[str, Any]) -> str:
 
 def pictures_of(body: Mapping[str, Any]) -> list[Image.Image]:
     """The pictures of a request in order, decoded; those of a `video_url` too."""
-    pictures = []
+    pictures: list[Image.Image] = []
     for message in body["messages"]:
         for part in message["content"] if isinstance(message["content"], list) else ():
             url = part.get(part["type"], {}).get("url", "") if part["type"] != "text" else ""

@@ -21,14 +21,15 @@ from __future__ import annotations
 import base64
 import math
 import re
+import secrets
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import orjson
 import simplejpeg
 from cachetools import LRUCache
 from PIL import Image
@@ -58,18 +59,12 @@ JPEG_QUALITY = 99
 class EncodedFrames:
     """Frames as base64 JPEGs with their times in seconds."""
 
-    jpegs: tuple[str, ...]
+    jpegs: tuple[bytes, ...]
     times: tuple[float, ...]
     fits_video: bool = True
     """Whether they can be a video: all have one size, and belong together (no `Stills`)."""
     texts: tuple[str, ...] = ()
     """The text before each frame; empty without texts (see `Interleaved`)."""
-
-    @cached_property
-    def video_url(self) -> str:
-        """The data URL of all frames as one video; one text for all requests about it, as it takes about 1 MB
-        for 64 frames."""
-        return "data:video/jpeg;base64," + ",".join(self.jpegs)
 
 
 @dataclass(frozen=True)
@@ -104,7 +99,7 @@ def sent_size(height: int, width: int, pixels: int) -> tuple[int, int]:
     return size_to_decode(height, width, fit_pixels(height, width, pixels))
 
 
-def jpeg(image: np.ndarray, pixels: int) -> str:
+def jpeg(image: np.ndarray, pixels: int) -> bytes:
     """Encode an image, (height, width, 3) uint8, as a base64 JPEG of at most `pixels` pixels, with the margin
     that it needs (`videopro.video.shapes`).
 
@@ -119,28 +114,28 @@ def jpeg(image: np.ndarray, pixels: int) -> str:
     encoded = simplejpeg.encode_jpeg(
         np.ascontiguousarray(array), quality=JPEG_QUALITY, colorsubsampling="444", fastdct=False
     )
-    return base64.b64encode(encoded).decode("ascii")
+    return base64.b64encode(encoded)
 
 
 # Of decoded frames, which the questions about a video and the rounds of a question share.
-_MOST_CHARACTERS = 64 * 2**20
-_encoded: LRUCache[tuple[int, int], tuple[weakref.ref[np.ndarray], str]] = LRUCache(
-    _MOST_CHARACTERS, lambda entry: len(entry[1])
+_MOST_BYTES = 256 * 2**20
+_encoded: LRUCache[tuple[int, int], tuple[weakref.ref[np.ndarray], bytes]] = LRUCache(
+    _MOST_BYTES, lambda entry: len(entry[1])
 )
 _encoding = threading.Lock()
 
 
-def _jpeg_once(image: np.ndarray, pixels: int) -> str:
+def _jpeg_once(image: np.ndarray, pixels: int) -> bytes:
     """`jpeg`, remembered while the picture's array lives: the address of a dead one may be another's."""
     key = id(image), pixels
     with _encoding:
-        ref, text = _encoded.get(key, (None, ""))
+        ref, encoded = _encoded.get(key, (None, b""))
     if ref is None or ref() is not image:
-        text = jpeg(image, pixels)
-        if not image.flags.writeable and len(text) <= _MOST_CHARACTERS:
+        encoded = jpeg(image, pixels)
+        if not image.flags.writeable and len(encoded) <= _MOST_BYTES:
             with _encoding:
-                _encoded[key] = weakref.ref(image), text
-    return text
+                _encoded[key] = weakref.ref(image), encoded
+    return encoded
 
 
 def encode_frames(frames: Sequence[Frame], pixels: int) -> EncodedFrames:
@@ -154,14 +149,14 @@ def encode_frames(frames: Sequence[Frame], pixels: int) -> EncodedFrames:
 
 
 def visual_parts(encoded: EncodedFrames, as_video: bool) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """The content parts for frames, and the request fields that carry their times.
+    """The content parts for frames, and the request fields that carry their times. The URL of a video is the
+    frames themselves, for `encode_body`.
 
     A single frame is an image without a time, as in every backbone.
     """
     alone = len(encoded.jpegs) == 1
     if as_video and encoded.fits_video and not alone:
-        url = {"url": encoded.video_url}
-        return [{"type": "video_url", "video_url": url}], _video_times(encoded.times)
+        return [{"type": "video_url", "video_url": {"url": encoded}}], _video_times(encoded.times)
     parts: list[dict[str, Any]] = []
     texts = encoded.texts or ("",) * len(encoded.jpegs)
     for picture, time, before in zip(encoded.jpegs, encoded.times, texts, strict=True):
@@ -204,9 +199,35 @@ def response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "json_schema", "json_schema": {"name": name, "schema": dict(schema)}}
 
 
-def image_part(picture: str) -> dict[str, Any]:
+def image_part(picture: bytes) -> dict[str, Any]:
     """The content part of a picture, a base64 JPEG."""
-    return {"type": "image_url", "image_url": {"url": f"data:image/jpeg;base64,{picture}"}}
+    return {"type": "image_url", "image_url": {"url": f"data:image/jpeg;base64,{picture.decode()}"}}
+
+
+# Stands for a video in a body until it is joined; no text has it.
+_PLACE = secrets.token_hex()
+
+
+def encode_body(fields: Mapping[str, Any]) -> bytes:
+    """The JSON of a request. A video, which takes megabytes, is copied once, from frames to body."""
+    videos: list[EncodedFrames] = []
+
+    def put(value: object) -> str:
+        if not isinstance(value, EncodedFrames):
+            raise TypeError
+        videos.append(value)
+        return _PLACE
+
+    # Keys of a user's own fields may be numbers, such as the tokens of logit_bias.
+    options = orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS
+    first, *rest = orjson.dumps(fields, put, options).split(_PLACE.encode())
+    pieces = [first]
+    for video, after in zip(videos, rest, strict=True):
+        pieces.append(b"data:video/jpeg;base64,")
+        for encoded in video.jpegs:
+            pieces += (encoded, b",")
+        pieces[-1] = after
+    return b"".join(pieces)
 
 
 def _video_times(times: Sequence[float]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ supervisor. Any number of other workers can run at the same time.
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -137,6 +138,8 @@ def run_worker(job: WorkerJob, method: Method, backbone: Backbone, report: Repor
     Raises RunError if the log cannot be written, BackboneError if the backbone no longer answers, and
     MachineError; earlier answers are in the log.
     """
+    # What is loaded stays until the end, and the collector would look through all of it again and again.
+    gc.freeze()
     answerer = UnitAnswerer(job, method, backbone, InFlight(report.answering, report.doing))
     most = units_in_flight(job.in_flight, backbone)
     with _Units(job, answerer, most) as units:
