@@ -3,6 +3,7 @@ training that was stopped goes on."""
 
 from __future__ import annotations
 
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,7 @@ def test_replies_that_are_written_together_are_those_that_are_written_alone(
         "- `comb_tide(video)`: Tell it -> answer",
     ]
     requests = [PlanRequest("plan", "", asked, shown) for shown in references for asked in questions]
-    planner = SmolPlanner(adapted(model), letters, is_whole=False)
+    planner = SmolPlanner(model, letters, is_whole=False)
     together = [reply.text for reply in planner.write(requests)]
     assert together == [planner.write([request])[0].text for request in requests]
     for request, text in zip(requests, together, strict=True):
@@ -99,12 +100,19 @@ def test_a_training_that_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest
         torch.manual_seed(0)
         return adapted(tiny())
 
-    whole = simlib_smollm2.train(model(), Letters(), settings, tmp_path / "whole")
+    def trained(checkpoint: str) -> list[dict[str, Any]]:
+        kept: list[dict[str, Any]] = []
+        simlib_smollm2.train(
+            model(), Letters(), settings, tmp_path / checkpoint, lambda took: kept.append(deepcopy(took))
+        )
+        return kept
+
+    whole = trained("whole")
     monkeypatch.setattr(simlib_smollm2, "training_row", stopping)
     with pytest.raises(KeyboardInterrupt):
-        simlib_smollm2.train(model(), Letters(), settings, tmp_path / "part")
-    resumed = simlib_smollm2.train(model(), Letters(), settings, tmp_path / "part")
+        trained("part")
+    resumed = trained("part")
     assert drawn == [0, 1, 2, 2, 3]
-    assert resumed["losses"] == whole["losses"]
-    assert resumed["questions"] == whole["questions"]
-    assert resumed["cpu_s"] > 0
+    assert [len(took["losses"]) for took in whole + resumed] == [1, 2, 3, 4, 2, 3, 4]
+    assert resumed[-1]["losses"] == whole[-1]["losses"]
+    assert resumed[-1]["questions"] == whole[-1]["questions"]
