@@ -24,7 +24,7 @@ from videopro import benchmarks
 from videopro.benchmarks import BENCHMARKS, Benchmark, Item
 from videopro.errors import ConfigError
 from videopro.methods.program import derive_seed
-from videopro.modules import named_modules, reference_text
+from videopro.modules import DRAWN_NAMES, named_modules, reference_text
 from videopro.modules.calls import REMOVABLE, ClipTimes
 from videopro.question import LETTERS, Question
 from videopro.traces import ReferenceForm, Trace
@@ -233,20 +233,6 @@ class ModuleDrops:
         """The group that a question does without; None: it has all modules."""
         draw = random.Random(derive_seed(self.seed, MODULES, question_id))
         return draw.choice(REMOVABLE) if draw.random() < self.share else None
-
-
-# Words that say nothing of what a module does.
-_VERBS = """
-grab seek poll scan fetch probe trace weigh ask sift pull mark hunt gauge parse reap draw spot glean mine
-comb skim sort tap ping test track catch lift dig sense chart log rate hail note peek sweep cast plumb
-""".split()  # noqa: SIM905
-_NOUNS = """
-moss tide reed flint cedar comet delta ember fjord grove heron indigo jasper kelp lotus maple nectar onyx
-pearl quartz raven slate topaz umber violet willow xenon yarrow zephyr amber birch coral dune elm fern
-garnet hazel iris jade larch
-""".split()  # noqa: SIM905
-DRAWN_NAMES = tuple(f"{verb}_{noun}" for verb in _VERBS for noun in _NOUNS)
-"""1,600 names for modules, which say nothing of what one does."""
 
 
 @dataclass(frozen=True)

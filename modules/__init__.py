@@ -35,6 +35,7 @@ from videopro.modules.presets import PAPER as PAPER
 from videopro.modules.presets import PAPER_FRAMES as PAPER_FRAMES
 from videopro.modules.presets import WHISPER as WHISPER
 from videopro.modules.presets import paper_notes as paper_notes
+from videopro.modules.reference import DRAWN_NAMES as DRAWN_NAMES
 from videopro.modules.reference import api_reference as api_reference
 from videopro.modules.reference import full_reference as full_reference
 from videopro.modules.reference import modules_of_prompt as modules_of_prompt

@@ -37,6 +37,20 @@ def full_reference() -> str:
     return api_reference(list(MODULES.values()))
 
 
+# Words that say nothing of what a module does.
+_VERBS = """
+grab seek poll scan fetch probe trace weigh ask sift pull mark hunt gauge parse reap draw spot glean mine
+comb skim sort tap ping test track catch lift dig sense chart log rate hail note peek sweep cast plumb
+""".split()  # noqa: SIM905
+_NOUNS = """
+moss tide reed flint cedar comet delta ember fjord grove heron indigo jasper kelp lotus maple nectar onyx
+pearl quartz raven slate topaz umber violet willow xenon yarrow zephyr amber birch coral dune elm fern
+garnet hazel iris jade larch
+""".split()  # noqa: SIM905
+DRAWN_NAMES = tuple(f"{verb}_{noun}" for verb in _VERBS for noun in _NOUNS)
+"""1,600 names for modules, which say nothing of what one does."""
+
+
 def reference_text(form: ReferenceForm, modules: Sequence[Module], clip_times: ClipTimes = "video") -> str:
     """What a prompt says of these modules in this form. The shorter forms name no handles and no imports,
     which a planner that was trained with them has learned."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 
-from videopro.data_synthesis.questions import DRAWN_NAMES
+from videopro.modules import DRAWN_NAMES
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 
 from videopro.benchmarks import interval_iou
-from videopro.executor import parse_program
+from videopro.methods.planners import PlannerReply, PlanRequest
+from videopro.methods.program import round_from_reply
 from videopro.simlib.asking import answer
 from videopro.simlib.decoder import END, LONGEST, Decoder, split_prompt, text_of
 from videopro.simlib.library import MEASURED, Channel
@@ -51,7 +52,8 @@ def roll_out(
     """Draw and run `samples` replies to each question of a row. `modes`: the oracle mode of each; None:
     that of A.3."""
     modes = oracle_modes(row, channel) if modes is None else modes
-    read = [split_prompt(plan_prompt(row, asked)) for asked in row.asked]
+    prompts = [plan_prompt(row, asked) for asked in row.asked]
+    read = [split_prompt(prompt) for prompt in prompts]
     blocks = [question for _, question in read for _ in range(samples)]
     written = decoder.write(read[0][0], blocks, generator)
     asked = [each for each in row.asked for _ in range(samples)]
@@ -64,8 +66,9 @@ def roll_out(
     ):
         execution = result.rounds[0].execution
         assert execution is not None
-        attempt = parse_program(text), execution
-        rewards = score("plan", {each.answer}, modes[at // samples], attempt, modules=names)
+        request = PlanRequest("plan", prompts[at // samples], each.question)
+        _, program = round_from_reply(request, PlannerReply(text))
+        rewards = score("plan", {each.answer}, modes[at // samples], (program, execution), modules=names)
         ended = ids if len(ids) == LONGEST else [*ids, END]
         rollouts.append(Rollout(each, ended, execution, rewards, overlap(each, execution)))
     return [rollouts[at : at + samples] for at in range(0, len(rollouts), samples)]
