@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import string
+import sys
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -159,6 +160,9 @@ def test_each_gpu_has_its_share(tmp_path: Path) -> None:
     # One process that answers needs no launcher.
     (command, *_) = by_name(road(tmp_path, gpus=1))["infer-native"].commands
     assert str(command).startswith("videopro infer --config ")
+    assert command.argv[:5] == [sys.executable, "-m", "videopro", "infer", "--config"]
+    (launched, *_) = stages["sft"].commands
+    assert launched.argv[:4] == [sys.executable, "-m", "accelerate.commands.accelerate_cli", "launch"]
 
 
 def test_stages_can_be_chosen(tmp_path: Path) -> None:
