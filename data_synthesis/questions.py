@@ -268,7 +268,7 @@ class RowReference:
         names = self._names(trace)
         drawn = dict(zip(names, draw.sample(DRAWN_NAMES, len(names)), strict=True))
         # A name of one word is also a word of English.
-        called = "|".join(rf"{name}" + ("" if "_" in name else r"(?=\()") for name in names)
+        called = "|".join(name + ("" if "_" in name else r"(?=\()") for name in names)
         pattern = re.compile(rf"\b(?:{called})\b")
         return lambda text: pattern.sub(lambda found: drawn[found[0]], text)
 

@@ -179,7 +179,7 @@ def going_on(arm: str, seed: int, decoder: Decoder) -> Decoder:
     generator = torch.Generator().manual_seed(seed)
     rng = np.random.default_rng([29, seed])
     feed = batches(chosen(taught(seed), "start"), rng)
-    number, step = 10**6, 0
+    number = 10**6
     while (spent := time.process_time() - began) < SECONDS:
         if arm == "more-rows":
             learner.step(next(feed), spent / SECONDS, warmup=10)
@@ -195,13 +195,12 @@ def going_on(arm: str, seed: int, decoder: Decoder) -> Decoder:
             lessons += [made] if made is not None else []
         if lessons:
             learner.step(lessons, 0.0, warmup=10)
-        step += 1
     return learner.decoder
 
 
-def _some(row: Any, rng: np.random.Generator) -> Any:
+def _some(row: Row, rng: np.random.Generator) -> Row:
     at = sorted(rng.permutation(len(row.asked))[:QUESTIONS].tolist())
-    return type(row)(row.story, row.library, tuple(row.asked[i] for i in at), tuple(row.best[i] for i in at))
+    return replace(row, asked=tuple(row.asked[i] for i in at), best=tuple(row.best[i] for i in at))
 
 
 def _modes(arm: str, row: Any, rng: np.random.Generator) -> list[Mode] | None:
