@@ -1,21 +1,21 @@
 """Runs the experiments about the paper's claims on simlib, each with its control, as cells that the record
 lacks.
 
-    python -m perf.simlib_claims [--arms start grpo] [--seeds 0 1 2] [--world val]
+    python -m perf.simlib_claims [--arms start grpo] [--seeds 0 1 2] [--worlds val]
 
-A cell is an arm with a seed; each seed has its own stories, prompts and starting planner. `start` is trained
-on all four kinds of rows that a teacher with faults makes; `without-R1` to `-R4` on as many rows without one
-kind, and `tokens-without-R1` to `-R4` on as many tokens of replies. The other arms go on from `start` for the
-same CPU seconds: more of the teacher's rows, rejection, GRPO, both in turn, and GRPO with another reward. The
-record has for each cell how many questions of each story are answered right, by the first program and after a
-refinement. Refinement and routing are read from the planners that `start` trained, under other channels too;
-and from planners without a fault, whose seeds are those of the modules' errors: `faultless`, which writes the
-best program first, and `faultless-look`. Writes perf/simlib_claims.json, with CPU seconds; `--world test`
-measures on the test world, which is opened once."""
+A cell is an arm with a seed; each seed has its own stories in training and in each world, its own prompts and
+starting planner. `start` is trained on all four kinds of rows that a teacher with faults makes; `without-R1`
+to `-R4` on as many rows without one kind, and `tokens-without-R1` to `-R4` on as many tokens of replies. The
+other arms go on from `start` for the same CPU seconds, those of the sandboxes included: more of the teacher's
+rows, rejection, GRPO, both in turn, and GRPO with another reward. The record has for each cell how many
+questions of each story are answered right, by the first program and after a refinement. Refinement and
+routing are read from the planners that `start` trained, under other channels too; and from planners without a
+fault: `faultless`, which writes the best program first, and `faultless-look`. Writes perf/simlib_claims.json,
+with CPU seconds. `--worlds val test` opens the test world, after docs/results/simlib.md had its hypotheses. A
+cell whose weights are not in the cache is trained and measured again."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -28,6 +28,7 @@ from perf import ROOT
 from perf.command import run_command
 from perf.recorded import print_tables
 from perf.recording import recorded_rows, write_record
+from perf.timing import cpu_seconds
 from perf.simlib_findings import findings, mean, shares
 from videopro.cli import cache_root, setting
 from videopro.methods.planners import Planner, PlannerReply, PlanRequest
@@ -61,6 +62,8 @@ TAUGHT_STORIES, STEPS, ROWS = 1200, 450, 40
 """Stories of the teacher's rows; steps of a start, and rows of a step."""
 SECONDS = 90.0
 """CPU seconds for which an arm goes on from a start."""
+RATE, RATES = 1e-4, {"more-rows": 1e-3, "rejection": 3e-4}
+"""Learning rates of the arms that go on, chosen on val."""
 GROUPS, SAMPLES = 2, 8
 """Libraries of a step of GRPO and of rejection, and replies to each of their questions."""
 QUESTIONS = 6
@@ -84,7 +87,9 @@ class ClaimSettings:
 
     arms: tuple[str, ...] = field(default=(), metadata=setting("arms to run; unset: all"))
     seeds: tuple[int, ...] = field(default=(0, 1, 2, 3, 4), metadata=setting("seeds"))
-    world: str = field(default="val", metadata=setting("val, or test to open the test world"))
+    worlds: tuple[str, ...] = field(
+        default=("val",), metadata=setting("val alone, or also test to open the test world")
+    )
     output: Path = field(
         default=ROOT / "perf" / "simlib_claims.json", metadata=setting("file for the results")
     )
@@ -175,12 +180,12 @@ def equation(mode: float, overlap: float = 0.0) -> Reward:
 
 def going_on(arm: str, seed: int, decoder: Decoder) -> Decoder:
     """The planner after SECONDS of an arm's training."""
-    learner, began = Learner(decoder, 3e-4 if arm != "more-rows" else 1e-3), time.process_time()
+    learner, began = Learner(decoder, RATES.get(arm, RATE)), cpu_seconds()
     generator = torch.Generator().manual_seed(seed)
     rng = np.random.default_rng([29, seed])
     feed = batches(chosen(taught(seed), "start"), rng)
     number = 10**6
-    while (spent := time.process_time() - began) < SECONDS:
+    while (spent := cpu_seconds() - began) < SECONDS:
         if arm == "more-rows":
             learner.step(next(feed), spent / SECONDS, warmup=10)
             continue
@@ -236,16 +241,21 @@ GOING_ON = (
 )
 
 
+def weights(arm: str, seed: int) -> Path:
+    """Where a cell's weights are kept."""
+    return cache_root() / "simlib" / f"claims-{arm}-{seed}.pt"
+
+
 def trained(arm: str, seed: int) -> tuple[Decoder, float]:
     """The planner of a cell, and its CPU seconds; from the cache where it is."""
-    path = cache_root() / "simlib" / f"claims-{arm}-{seed}.pt"
+    path = weights(arm, seed)
     if path.exists():
         return Decoder.load(path), float(torch.load(path.with_suffix(".s"), weights_only=True))
     taught(seed)
     start = trained("start", seed)[0] if arm in GOING_ON else None
-    began = time.process_time()
+    began = cpu_seconds()
     decoder = fine_tuned(seed, arm) if start is None else going_on(arm, seed, start.train())
-    spent = time.process_time() - began
+    spent = cpu_seconds() - began
     torch.save(torch.tensor(spent), path.with_suffix(".s"))
     decoder.save(path)
     return decoder, spent
@@ -297,19 +307,21 @@ FAULTLESS = {"faultless": faultless(looks=False), "faultless-look": faultless(lo
 ARMS = (*FAULTLESS, "start", *GOING_ON, *LEFT_OUT)
 
 
-def measured(planners: Planners, world: str, channel: Channel) -> dict[str, dict[str, list[float]]]:
-    """The sums over the questions of each story of a world, of those about the whole video (`gist`) and of
-    the others: how often each way to answer is right, and what the first programs are."""
+def measured(
+    planners: Planners, world: str, seed: int, channel: Channel, *, is_compared: bool
+) -> dict[str, dict[str, list[float]]]:
+    """The sums over the questions of each story that a seed has in a world, of those about the whole video
+    (`gist`) and of the others: how often each way to answer is right, and what the first programs are.
+    `is_compared`: with direct looks and samples as controls."""
     sums: dict[str, dict[str, list[float]]] = {part: {} for part in PARTS}
     for number in range(STORIES[world]):
-        row = adaptive_row(world, 0, number, channel)
+        row = adaptive_row(world, seed, number, channel)
         planner, drawing = planners(row, channel)
         results = answer(row, planner, channel, BOTH_STORED)
-        looks, drawn = look(row, channel), answer(row, drawing, channel)
-        for asked, result, *others in zip(row.asked, results, looks, drawn, strict=True):
+        controls = (look(row, channel), answer(row, drawing, channel)) if is_compared else ()
+        for asked, result, *others in zip(row.asked, results, *controls, strict=True):
             first, *second = (executed(each) for each in result.rounds[:2])
-            direct, sample = (executed(each.rounds[0]) for each in others)
-            values = _ways(asked, first, second[0] if second else None, direct, sample)
+            values = _ways(asked, first, second[0] if second else None)
             values |= {
                 "n": 1.0,
                 "refined": float(first.status != "ok" or first.answer.confidence < BOTH_STORED.tau),
@@ -318,7 +330,11 @@ def measured(planners: Planners, world: str, channel: Channel) -> dict[str, dict
                 "frames": float(len({time for call in first.calls for time, *_ in call.frames})),
                 "overlap": overlap(asked, first),
             }
-            values["program"] = values["second" if values["native"] else "first"]
+            if is_compared:
+                direct, sample = (executed(each.rounds[0]) for each in others)
+                values["direct"] = float(is_right(asked, direct))
+                values["surer_of_samples"] = float(is_right(asked, max(first, sample, key=_sureness)))
+                values["program"] = values["second" if values["native"] else "first"]
             part = sums[PARTS[asked.kind not in GIST]]
             for name, value in values.items():
                 part.setdefault(name, [0.0] * STORIES[world])[number] += round(value, 4)
@@ -331,33 +347,26 @@ def executed(each: Round) -> Execution:
     return each.execution
 
 
-def _ways(
-    asked: Asked, first: Execution, second: Execution | None, direct: Execution, sample: Execution
-) -> dict[str, float]:
-    """Which ways to answer a question are right."""
+def _sureness(execution: Execution | None) -> float:
+    return execution.answer.confidence if execution is not None and execution.status == "ok" else -1.0
 
-    def sure(execution: Execution | None) -> float:
-        return execution.answer.confidence if execution is not None and execution.status == "ok" else -1.0
+
+def _ways(asked: Asked, first: Execution, second: Execution | None) -> dict[str, float]:
+    """Which ways to answer a question are right."""
 
     def right(execution: Execution | None) -> float:
         return float(execution is not None and is_right(asked, execution))
 
-    last = second if sure(second) >= 0 else first
-    final = last if sure(first) < BOTH_STORED.tau else first
+    last = second if _sureness(second) >= 0 else first
+    final = last if _sureness(first) < BOTH_STORED.tau else first
+    is_unsure = 0 <= _sureness(first) < BOTH_STORED.tau
     return {
         "first": right(first),
         "second": right(second),
         # The paper's: a refined answer counts where the first was unsure, or failed.
         "final": right(final),
-        "final_of_failed": right(final) if sure(first) < 0 else 0.0,
-        "first_of_unsure": right(first) if 0 <= sure(first) < BOTH_STORED.tau else 0.0,
-        "final_of_unsure": right(final) if 0 <= sure(first) < BOTH_STORED.tau else 0.0,
-        "always": right(last),
-        "surer": right(max(first, last, key=sure)),
-        # Two replies that know nothing of each other, as a control at equal calls.
-        "surer_of_samples": right(max(first, sample, key=sure)),
-        "either": max(right(first), right(second)),
-        "direct": right(direct),
+        "first_of_unsure": right(first) if is_unsure else 0.0,
+        "final_of_unsure": right(final) if is_unsure else 0.0,
     }
 
 
@@ -373,27 +382,31 @@ def work(settings: ClaimSettings) -> None:
     for seed in settings.seeds:
         for arm in settings.arms or ARMS:
             name = f"{arm}/{seed}"
-            if settings.world in cells.get(name, {}):
+            if set(settings.worlds) <= (cell := cells.get(name, {})).keys():
                 continue
-            planners, spent = FAULTLESS.get(arm), 0.0
+            planners = FAULTLESS.get(arm)
             if planners is None:
+                path = weights(arm, seed)
+                # The figures of a cell are those of one planner.
+                cell = cell if path.exists() else {}
                 decoder, spent = trained(arm, seed)
                 planners = of_decoder(decoder)
-            began = time.process_time()
-            # A seed without a training is one of the modules' errors.
-            error_seed = seed if arm in FAULTLESS else 0
-            channels = CHANNELS if arm in ("start", *FAULTLESS) else {USUAL: CHANNELS[USUAL]}
-            found = {
-                which: measured(planners, settings.world, replace(each, seed=error_seed))
-                for which, each in channels.items()
-            }
-            cells[name] = {
-                **cells.get(name, {"cpu_s": round(spent, 1)}),
-                settings.world: found,
-                f"{settings.world}_cpu_s": round(time.process_time() - began, 1),
-            }
+                cell["cpu_s"] = round(spent, 1)
+            is_compared = arm in ("start", *FAULTLESS)
+            for world in settings.worlds:
+                if world in cell:
+                    continue
+                began = cpu_seconds()
+                cell[world] = {
+                    which: measured(planners, world, seed, each, is_compared=is_compared)
+                    for which, each in CHANNELS.items()
+                    if is_compared or which == USUAL
+                }
+                cell[f"{world}_cpu_s"] = round(cpu_seconds() - began, 1)
+            cells[name] = {"cpu_s": 0.0, **cell}
             write_record(settings.output, {**design, "cells": cells}, indent=0)
-            print(name, *(f"{key} {mean(found[USUAL], key):.3f}" for key in SHOWN), flush=True)
+            found = cell["val"][USUAL]
+            print(name, *(f"{key} {mean(found, key):.3f}" for key in SHOWN), flush=True)
     record = {
         **design,
         "shares": {world: shares(cells, world, USUAL, SHOWN) for world in STORIES},

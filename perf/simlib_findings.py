@@ -46,8 +46,9 @@ def difference(gaps: Sequence[tuple[Array, Array]]) -> dict[str, Any]:
     drawn = []
     for _ in range(_RESAMPLES):
         which = rng.integers(len(seeds), size=len(seeds))
-        stories = rng.integers(values.shape[1], size=values.shape[1])
-        part, count = values[which][:, stories], counts[which][:, stories]
+        # Each seed has stories of its own.
+        stories = rng.integers(values.shape[1], size=values.shape)
+        part, count = (np.take_along_axis(each[which], stories, 1) for each in (values, counts))
         drawn.append((part.sum(1) / count.sum(1)).mean())
     low, high = np.quantile(drawn, [0.025, 0.975])
     p = t_test(seeds.tolist()) if len(set(seeds.tolist())) > 1 else None

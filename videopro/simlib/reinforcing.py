@@ -56,21 +56,21 @@ def roll_out(
     read = [split_prompt(prompt) for prompt in prompts]
     blocks = [question for _, question in read for _ in range(samples)]
     written = decoder.write(read[0][0], blocks, generator)
-    asked = [each for each in row.asked for _ in range(samples)]
-    texts = [text_of(ids) for ids in written]
-    repeated = replace(row, asked=tuple(asked))
-    names = row.library.names.values()
-    rollouts = []
-    for at, (each, ids, text, result) in enumerate(
-        zip(asked, written, texts, answer(repeated, Given(texts), channel), strict=True)
-    ):
-        execution = result.rounds[0].execution
+    drawn = [(at // samples, tuple(ids)) for at, ids in enumerate(written)]
+    # A reply that is drawn twice gets the same again.
+    distinct = [*dict.fromkeys(drawn)]
+    texts = [text_of(ids) for _, ids in distinct]
+    repeated = replace(row, asked=tuple(row.asked[at] for at, _ in distinct))
+    names, made = row.library.names.values(), {}
+    for (at, ids), text, result in zip(distinct, texts, answer(repeated, Given(texts), channel), strict=True):
+        execution, asked = result.rounds[0].execution, row.asked[at]
         assert execution is not None
-        request = PlanRequest("plan", prompts[at // samples], each.question)
+        request = PlanRequest("plan", prompts[at], asked.question)
         _, program = round_from_reply(request, PlannerReply(text))
-        rewards = score("plan", {each.answer}, modes[at // samples], (program, execution), modules=names)
-        ended = ids if len(ids) == LONGEST else [*ids, END]
-        rollouts.append(Rollout(each, ended, execution, rewards, overlap(each, execution)))
+        rewards = score("plan", {asked.answer}, modes[at], (program, execution), modules=names)
+        ended = [*ids] if len(ids) == LONGEST else [*ids, END]
+        made[at, ids] = Rollout(asked, ended, execution, rewards, overlap(asked, execution))
+    rollouts = [made[each] for each in drawn]
     return [rollouts[at : at + samples] for at in range(0, len(rollouts), samples)]
 
 
