@@ -28,8 +28,8 @@ from perf import ROOT
 from perf.command import run_command
 from perf.recorded import print_tables
 from perf.recording import recorded_rows, write_record
-from perf.timing import cpu_seconds
 from perf.simlib_findings import findings, mean, shares
+from perf.timing import cpu_seconds
 from videopro.cli import cache_root, setting
 from videopro.methods.planners import Planner, PlannerReply, PlanRequest
 from videopro.question import Question
