@@ -122,31 +122,33 @@ def test_replies_earn_the_rewards_of_equation_3(monkeypatch: pytest.MonkeyPatch)
         right.append(reply_ids(parts)[:-1])
         absent.append(reply_ids([part if part not in names.values() else "get_shape" for part in parts])[:-1])
         nonsense.append(right[-1][1:])
-    drawn = [ids for three in zip(right, absent, nonsense, strict=True) for ids in three]
+    drawn = [ids for four in zip(right, absent, nonsense, right, strict=True) for ids in four]
     generator = torch.Generator()
-    groups = roll_out(written(monkeypatch, drawn), row, 3, generator, modes=["program"] * len(row.asked))
+    groups = roll_out(written(monkeypatch, drawn), row, 4, generator, modes=["program"] * len(row.asked))
     looks = [len(choice.route.needs) == 1 and "query_native" in choice.route.needs for choice in row.best]
-    for (good, bad, malformed), is_look in zip(groups, looks, strict=True):
+    for (good, bad, malformed, same), is_look in zip(groups, looks, strict=True):
+        assert same == good
         assert good.rewards.format == 1.0
         assert good.rewards.mode_consistency == float(not is_look)
         assert bad.rewards.format == bad.rewards.accuracy == 0.0
         # Eq. 3 pays for an answer, whatever the reply's form.
         assert malformed.rewards.format == 0.0
-    assert sum(good.rewards.accuracy or 0 for good, _, _ in groups) >= 0.6 * len(groups)
+    assert sum(good.rewards.accuracy or 0 for good, *_ in groups) >= 0.6 * len(groups)
     # Looked at the scene in question, or at all of the video.
-    overlaps = [good.overlap for (good, _, _), is_look in zip(groups, looks, strict=True) if not is_look]
+    overlaps = [good.overlap for (good, *_), is_look in zip(groups, looks, strict=True) if not is_look]
     assert sum(overlaps) / len(overlaps) > 0.5
     made = grpo_lesson(row, groups, lambda each: each.rewards.format or 0.0)
     assert made is not None
     assert made.weights is not None
     for at in range(0, len(made.weights), 3):
-        # One of three: (1 - 1/3) over the standard deviation of 1, 0, 0.
-        assert made.weights[at : at + 3] == pytest.approx([2**0.5, -(2**-0.5), -(2**-0.5)], abs=1e-3)
+        # Of 1, 0, 0, 1 each is one standard deviation from the mean; the two that are the same are one reply.
+        assert made.weights[at : at + 3] == pytest.approx([2.0, -1.0, -1.0], abs=1e-3)
+    assert len(made.weights) == len(made.replies) == 3 * len(groups)
     assert grpo_lesson(row, groups, lambda _: 1.0) is None
     kept = rejection_lesson(row, groups)
     assert kept is not None
     assert [ids[:-1] for ids in kept.replies] == [
-        good.ids[:-1] for good, _, _ in groups if good.rewards.accuracy == 1
+        good.ids[:-1] for good, *_ in groups if good.rewards.accuracy == 1
     ]
 
 

@@ -103,17 +103,19 @@ def overlap(asked: Asked, execution: Execution) -> float:
 
 
 def grpo_lesson(row: Row, groups: Sequence[Sequence[Rollout]], reward: Reward) -> Lesson | None:
-    """Replies with their advantages in their groups (the standard deviation is that of the group); None if no
-    group has two rewards."""
+    """Replies with their advantages in their groups (the standard deviation is that of the group), those of a
+    reply that is drawn twice added; None if no group has two rewards."""
     lesson = Lesson(split_prompt(plan_prompt(row, row.asked[0]))[0], [], [], [])
     assert lesson.weights is not None
     for group in groups:
         earned = np.array([reward(each) for each in group])
         if np.ptp(earned) > 0:
+            advantages: dict[tuple[int, ...], float] = {}
             for each, advantage in zip(group, (earned - earned.mean()) / (earned.std() + 1e-4), strict=True):
-                lesson.questions.append(split_prompt(plan_prompt(row, each.asked))[1])
-                lesson.replies.append(each.ids)
-                lesson.weights.append(float(advantage))
+                advantages[tuple(each.ids)] = advantages.get(tuple(each.ids), 0.0) + float(advantage)
+            lesson.questions.extend([split_prompt(plan_prompt(row, group[0].asked))[1]] * len(advantages))
+            lesson.replies.extend([*ids] for ids in advantages)
+            lesson.weights.extend(advantages.values())
     return lesson if lesson.questions else None
 
 
