@@ -256,7 +256,7 @@ def test_a_pilot_takes_the_place_of_assumptions(tmp_path: Path) -> None:
     assert found["infer-native"].seconds is None
 
 
-def record_pilot(walked: Road, rows: int, **measured: dict[str, Any]) -> None:
+def record_pilot(walked: Road, rows: int, cached: float = 0.0, **measured: dict[str, Any]) -> None:
     """What a pilot of so many rows recorded of these stages: 30 s, of which 10 were work, for 5 questions."""
     keys = {each.name: each.key for each in stages_of(pilot_of(walked, rows))}
     took = {
@@ -272,7 +272,7 @@ def record_pilot(walked: Road, rows: int, **measured: dict[str, Any]) -> None:
     }
     path = walked.output / "pilot/pilot.json"
     path.parent.mkdir(parents=True)
-    path.write_text(json.dumps({"rows": rows, "stages": stages}))
+    path.write_text(json.dumps({"rows": rows, "cached": cached, "stages": stages}))
 
 
 def test_a_plan_rests_on_the_pilot_that_there_is(
@@ -513,12 +513,33 @@ def test_each_disk_needs_room_for_what_comes_to_it(tmp_path: Path, monkeypatch: 
     assert findings(road(tmp_path), "sft")["disk"].state == "broken", "below a file"
 
 
+def test_the_disk_has_room_for_what_the_pilot_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SFT left one checkpoint of 6 GB, and keeps two, whatever its steps. Ten questions wrote 0.1 GB: 2,449
+    write 24.5. An hour of video filled 0.1 GB of the cache: 50 hours fill 5."""
+    monkeypatch.setattr(hub, "models", lambda road: [])
+    monkeypatch.setattr(checks, "models", lambda road: [])
+    monkeypatch.setattr(checks, "_device", lambda folder: hash(folder.name))
+    monkeypatch.setattr(Work, "hours", 50.0)
+    monkeypatch.setenv("VIDEOPRO_CACHE", str(tmp_path / "cache"))
+    walked = road(tmp_path)
+    measured = {"sft": {"bytes": 6_000_000_000}, "infer-program": {"bytes": 100_000_000}}
+    record_pilot(walked, 20, cached=100_000_000, **measured)
+    stages = [each for each in stages_of(walked) if each.name in measured]
+    found = {each.name: each.text for each in examine(walked, stages) if each.name.startswith("disk")}
+    assert "36.5 GB for outputs (by a pilot of 20 rows)" in found["disk"]
+    assert "5.0 GB for cache (by a pilot of 20 rows)" in found["disk of the cache"]
+    # It says nothing of the stages that it has not run.
+    assert "28.0 GB for outputs (10.0" in disks(walked, "sft", "grpo")["disk"].text
+
+
 @pytest.mark.parametrize(
     ("removes", "name", "expected"),
     [
         (False, "v.tar.part.{aa..ad}", (210, 200)),
-        # One piece after another.
-        (True, "v.tar.part.{aa..ad}", (210, 0)),
+        # One piece of four.
+        (True, "v.tar.part.{aa..ad}", (210, 50)),
         # It cannot be read from its middle, so its pieces stay to the end.
         (True, "v.tar.gz.part-{aa..ad}", (210, 200)),
     ],
@@ -542,7 +563,7 @@ def test_what_is_there_needs_no_room_again(
     # Put there by hand: what is there is all of it.
     shutil.rmtree(tmp_path / "lvbench/.cache")
     walked.sizes = {lvbench: Size(40, 4, 1.0, is_counted=True, found=0)}
-    assert hub.room(walked, lvbench) == (0, 0 if expected == (210, 0) else 200)
+    assert hub.room(walked, lvbench) == (0, 50 if expected == (210, 50) else 200)
 
 
 def test_all_pieces_of_what_is_asked_are_downloaded_and_nothing_else(tmp_path: Path) -> None:

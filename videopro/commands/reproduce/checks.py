@@ -19,10 +19,11 @@ from videopro.cli import (
     is_here,
 )
 from videopro.commands.doctor import Finding, State, size
-from videopro.commands.reproduce.estimates import RATES
+from videopro.commands.reproduce.estimates import Work
 from videopro.commands.reproduce.hub import access, models, room
+from videopro.commands.reproduce.pilot import read_pilot
 from videopro.commands.reproduce.road import Road
-from videopro.commands.reproduce.stages import STAGES, TRAININGS, Stage
+from videopro.commands.reproduce.stages import FILES, STAGES, TRAININGS, Stage
 from videopro.errors import ConfigError
 from videopro.methods.planners import planner_needs
 from videopro.modules import PAPER
@@ -38,7 +39,7 @@ def examine(road: Road, stages: Sequence[Stage]) -> list[Finding]:
     names = {stage.name for stage in stages}
     return [
         *(_gpus(road) if "gpus" in needed else ()),
-        *_disk(road, names),
+        *_disk(road, names, [stage for stage in stages if stage.kind not in FILES]),
         *_needs(road, needed),
         *(_data(road, names) if "benchmarks" in needed else ()),
         *_rows(road, names),
@@ -46,10 +47,11 @@ def examine(road: Road, stages: Sequence[Stage]) -> list[Finding]:
 
 
 def _gpus(road: Road) -> Iterator[Finding]:
+    state: State = "ok" if road.gpus else "missing"
     text = f"{road.gpus or 'none'}; {road.processes} processes"
-    if lacking := road.gpus > road.present:
-        text = f"{road.present} found, but gpus is {road.gpus}"
-    yield Finding("machine", "GPUs", "broken" if lacking else "ok", text)
+    if road.gpus > road.present:
+        state, text = "broken", f"{road.present} found, but gpus is {road.gpus}"
+    yield Finding("machine", "GPUs", state, text)
 
 
 def _needs(road: Road, needed: set[str]) -> Iterator[Finding]:
@@ -104,18 +106,19 @@ def _rows(road: Road, waiting: set[str]) -> Iterator[Finding]:
             yield Finding("data", f"rows for {kind}", "broken" if problem else "ok", problem or name)
 
 
-def _disk(road: Road, waiting: set[str]) -> Iterator[Finding]:
+def _disk(road: Road, waiting: set[str], stages: Sequence[Stage]) -> Iterator[Finding]:
     """Whether each disk has room at the peak for what comes to what is there."""
     rooms = {f"download-{part.folder}": room(road, part) for part in road.benchmarks()}
     data = sum(downloaded for name, (downloaded, _) in rooms.items() if name in waiting)
     if "check" in waiting:
-        data += sum(added for _, added in rooms.values())
+        # One archive after another is unpacked.
+        at_once = max if road.config.remove_archives else sum
+        data += at_once([0.0, *(added for _, added in rooms.values())])
     new_models = sum(each.bytes for each in models(road) if not is_here(each.name))
-    # Without GPUs nothing of the size of an 8B model is written.
-    outputs, cache, gigabyte = RATES["outputs"], RATES["cache"], 1e9 if road.gpus else 0.0
+    outputs, cache = Work(road, measured=read_pilot(road)).written(stages)
     needs = [
-        ("disk", road.output, outputs["GB"] * gigabyte, f"outputs ({outputs['range']})"),
-        ("disk of the cache", cache_root(), cache["GB"] * gigabyte, f"cache ({cache['range']})"),
+        ("disk", road.output, *outputs),
+        ("disk of the cache", cache_root(), *cache),
         ("disk of the data", road.config.data, data, "benchmarks"),
         ("disk of the models", Path(constants.HF_HUB_CACHE), new_models, "models"),
     ]

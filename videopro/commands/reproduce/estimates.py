@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from videopro.cli import build_settings, read_yaml
+from videopro.commands.reproduce.parts import Part
 from videopro.commands.reproduce.road import Road
 from videopro.commands.reproduce.stages import FILES, STAGES, TRAININGS, Command, Stage
 from videopro.data_synthesis import run as synthesis
@@ -35,6 +36,8 @@ class Measured:
     rows: int = 0
     """Of the pilot, in each stage."""
     stages: Mapping[str, Any] = field(default_factory=dict)
+    cached: float = 0.0
+    """Bytes of its cache for each hour of video."""
 
 
 @dataclass(frozen=True)
@@ -71,17 +74,39 @@ class Work:
                 return float(steps * self.road.step_of(settings))
             rows = self._rows(kind)
             return None if rows is None else rows * replies * float(settings.get("num_train_epochs", 1))
-        questions, hours = self._source()
+        questions, _ = self._source()
         if kind in ("synthesize", "prompts"):
             return questions
         if kind == "rejection":
             prompts = self.plan["rows"]["grpo"]["rows"] if self.plan is not None else questions
             return float(prompts * settings.get("samples", RejectionConfig.samples))
-        tested, limit = (*self.road.tested, *self.road.lengths), self.road.config.limit
-        asked = {(each.name, each.split): self.road.size(each).asked(limit) for each in tested}
+        asked = {(each.name, each.split): questions for each, questions, _ in self._asked()}
         if kind in ("transcribe", "index"):
-            return hours + sum(of_part for _, of_part in asked.values())
-        return asked[settings["benchmark"], settings["split"]][0] if kind == "infer" else 1.0
+            return self.hours
+        return asked[settings["benchmark"], settings["split"]] if kind == "infer" else 1.0
+
+    @property
+    def hours(self) -> float:
+        """The hours of video that are asked about."""
+        return self._source()[1] + sum(hours for *_, hours in self._asked())
+
+    def written(self, stages: Sequence[Stage]) -> list[tuple[float, str]]:
+        """The bytes that these stages write into the output and into the cache, without what they download
+        and unpack, each with what it is and where it is known from."""
+        found, known = self.measured.stages, f"by a pilot of {self.measured.rows} rows"
+        if not stages or any(stage.name not in found for stage in stages):
+            # Without GPUs nothing of the size of an 8B model is written.
+            unit, names = 1e9 if self.road.gpus else 0.0, ("outputs", "cache")
+            return [(RATES[name]["GB"] * unit, f"{name} ({RATES[name]['range']})") for name in names]
+        outputs = 0.0
+        for stage in stages:
+            row, settings = found[stage.name], stage.commands[0].settings or {}
+            grown = sum(self.of(stage, each) or 0 for each in stage.commands) / sum(row["work"])
+            # A training's output does not grow with its steps, and the pilot's has one checkpoint.
+            outputs += row["bytes"] * (
+                settings.get("save_total_limit", 1) if stage.kind in TRAININGS else grown
+            )
+        return [(outputs, f"outputs ({known})"), (self.measured.cached * self.hours, f"cache ({known})")]
 
     def _rows(self, kind: str) -> float | None:
         """The rows for a training; None: not known."""
@@ -99,6 +124,11 @@ class Work:
             made = self.measured.stages["synthesize"]
             expected = made["rows"][kind] / made["work"][0] * self.plan["sides"][kind]["questions"]
         return min(expected, target or expected)
+
+    def _asked(self) -> Iterator[tuple[Part, float, float]]:
+        """What is tested, with the questions that are asked and the hours of their videos."""
+        for part in (*self.road.tested, *self.road.lengths):
+            yield part, *self.road.size(part).asked(self.road.config.limit)
 
     def _source(self) -> tuple[float, float]:
         """The questions of the source that are asked, and the hours of their videos."""

@@ -32,7 +32,7 @@ def room(road: Road, part: Part) -> tuple[float, float]:
             downloaded += all_of_it - here
         # A compressed tar file is kept until all of it is unpacked.
         is_kept = not road.config.remove_archives or ".tar." in files.name.replace(".tar.part", "")
-        added += absent * all_of_it * (files.is_packed and is_kept)
+        added += absent * all_of_it * files.is_packed / (1 if is_kept else len(files.names))
     return downloaded, added
 
 
@@ -77,6 +77,8 @@ def compared(repository: Repository) -> Iterator[Finding]:
     gated = bool(getattr(info, "gated", False))
     state: State = "ok" if gated == (repository.gate is not None) else "wrong"
     yield Finding(name, "gate", state, "gated" if gated else "open to all")
+    state = "ok" if repository.revision in ("", info.sha) else "wrong"
+    yield Finding(name, "revision", state, f"the newest is {info.sha}")
     for files in repository.files:
         found = {path: each for path, each in listed.items() if fnmatchcase(path, files.pattern)}
         expected = set(found) if "*" in files.names[0] else set(files.names)

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from videopro.commands.doctor import bytes_in
 from videopro.commands.reproduce.estimates import Measured, Work, plan_of_synthesis
 from videopro.commands.reproduce.order import stages_of
 from videopro.commands.reproduce.road import Road
@@ -58,7 +59,8 @@ def run_pilot(road: Road, stages: Sequence[Stage]) -> None:
     all_few, record = stages_of(few), Record(few.output)
     waiting = [each for each in all_few if each.name in {stage.name for stage in stages}]
     work = Work(few, plan_of_synthesis(few, all_few))
-    os.environ["VIDEOPRO_CACHE"] = str((few.output / "cache").absolute())
+    cache = (few.output / "cache").absolute()
+    os.environ["VIDEOPRO_CACHE"] = str(cache)
     write_settings(all_few)
     for stage in waiting:
         if stage.kind in TRAININGS:
@@ -69,13 +71,14 @@ def run_pilot(road: Road, stages: Sequence[Stage]) -> None:
         stage.name: {
             **(record.of(stage) or {}),
             "work": [work.of(stage, command) for command in stage.commands],
+            "bytes": sum(bytes_in(path.parent) for path in stage.writes),
             **(_gave(few) if stage.kind == "synthesize" else {}),
         }
         for stage in all_few
         if record.is_done(stage)
     }
-    content = json.dumps({"rows": road.config.pilot_rows, "stages": found}, indent=1)
-    write_file(few.output / "pilot.json", content + "\n")
+    content = {"rows": road.config.pilot_rows, "cached": bytes_in(cache) / work.hours, "stages": found}
+    write_file(few.output / "pilot.json", json.dumps(content, indent=1) + "\n")
 
 
 def _fill(road: Road, stage: Stage) -> None:

@@ -80,6 +80,8 @@ class ReproduceConfig:
                     raise ConfigError(f"unknown {kind} {name!r}; the {kind}s are {', '.join(known)}")
         check_least(self, 0, "gpus")
         check_least(self, 1, "processes", "pilot_rows")
+        if self.limit is not None and not self.limit > 0:
+            raise ConfigError(f"limit is {self.limit:g}; set a number of questions, or a share below 1")
 
     @property
     def trains_sft(self) -> bool:
