@@ -41,7 +41,7 @@ engine=$(realpath -m "${ENGINE:-.engine}")
 if [ -x "$engine/bin/python" ]; then
     reproduce --output "$folder/engine" --sft-adapter "$folder/output/sft" \
         --grpo-data "$folder/output/synthesis/grpo.jsonl" --grpo-settings sampler=vllm "vllm={program: $engine}" \
-        --benchmarks lvbench --ablation-benchmarks lvbench --tables 1 \
+        --benchmarks lvbench --tables 1 \
         --infer engine=vllm "vllm={program: $engine}" --only grpo infer
 else
     echo "No engine in $engine (bash launch/live.sh installs one); skipping the stages with an engine."

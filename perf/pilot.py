@@ -51,7 +51,7 @@ def compared(folder: Path) -> dict[str, Any]:
     measured = read_pilot(road)
     # As before the walk, whose answers a plan would also rest on.
     new = Road(replace(road.config, output=folder / "none"), [])
-    work = Work(road, plan_of_synthesis(new, stages_of(new), quiet=True), measured)
+    work = Work(road, plan_of_synthesis(new, stages_of(new)), measured)
     rows = {}
     for stage in stages_of(road):
         if stage.name not in measured.stages:
@@ -62,7 +62,7 @@ def compared(folder: Path) -> dict[str, Any]:
             "pilot": sum(measured.stages[stage.name]["work"]),
             "whole": sum(work.of(stage, command) or 0 for command in stage.commands),
             "expected": takes.seconds,
-            "took": sum(each.seconds for each in Record(road.output).took(stage)),
+            "took": sum(each["seconds"] for each in (Record(road.output).of(stage) or {})["took"]),
         }
     return rows
 
@@ -73,7 +73,7 @@ def record(request: PilotSettings) -> None:
     os.environ["VIDEOPRO_CACHE"] = str(request.folder / "cache")
     pilot = json.loads((request.folder / "whole/pilot/pilot.json").read_text())["stages"]
     for stage in pilot.values():
-        stage.pop("key")  # paths of this machine
+        stage.pop("commands")  # paths of this machine
     made = {"cores": os.cpu_count(), "stages": compared(request.folder), "pilot": pilot}
     write_record(request.output, made)
     print_tables(RECORD, made)

@@ -126,8 +126,6 @@ def test_gpus_by_their_drivers_tool(monkeypatch: pytest.MonkeyPatch, tmp_path: P
         if value is not None:
             monkeypatch.setenv("CUDA_VISIBLE_DEVICES", value)
         assert [each.text for each in doctor._gpus() if each.name != "GPU"] == shown
-    tool.write_text("#!/bin/sh\n[ $1 = --query-gpu=memory.used ] && printf '1024 MiB\\n5 MiB\\n'\n")
-    assert doctor.gpu_memory() == 1029 * 2**20
 
 
 @pytest.mark.parametrize(

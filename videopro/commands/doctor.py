@@ -154,22 +154,13 @@ def _gpus() -> Iterator[Finding]:
 
 def nvidia_gpus() -> list[str]:
     """The GPUs as nvidia-smi lists them, which is faster than importing torch."""
-    found = _nvidia_smi("name,memory.total,memory.free")
-    return [f"{line.strip()} free" for line in found if line.count(",") == 2]
-
-
-def gpu_memory() -> float:
-    """Bytes that are used on all GPUs together; 0 without GPUs."""
-    return sum(float(line.split()[0]) * 2**20 for line in _nvidia_smi("memory.used") if line.endswith("MiB"))
-
-
-def _nvidia_smi(query: str) -> list[str]:
-    asks = ["nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader"]
+    asks = ["nvidia-smi", "--query-gpu=name,memory.total,memory.free", "--format=csv,noheader"]
     try:
-        return subprocess.run(asks, capture_output=True, text=True, timeout=5, check=True).stdout.splitlines()
+        found = subprocess.run(asks, capture_output=True, text=True, timeout=5, check=True).stdout
     # No such tool, no driver, or one that hangs.
     except (OSError, subprocess.SubprocessError):
         return []
+    return [f"{line.strip()} free" for line in found.splitlines() if line.count(",") == 2]
 
 
 def visible_gpus() -> list[str]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Sequence
-from importlib import metadata
-from itertools import groupby
 from pathlib import Path
 
 from huggingface_hub import constants
@@ -18,21 +16,17 @@ from videopro.cli import (
     check_needs,
     existing_folder,
     folder_problem,
-    install,
     is_here,
-    is_installed,
 )
 from videopro.commands.doctor import Finding, State, size
 from videopro.commands.reproduce.estimates import Work
 from videopro.commands.reproduce.hub import access, models, room
-from videopro.commands.reproduce.parts import Part, Size
 from videopro.commands.reproduce.pilot import read_pilot
 from videopro.commands.reproduce.road import Road
-from videopro.commands.reproduce.stages import STAGES, TRAININGS, Stage
+from videopro.commands.reproduce.stages import FILES, STAGES, TRAININGS, Stage
 from videopro.errors import ConfigError
 from videopro.methods.planners import planner_needs
 from videopro.modules import PAPER
-from videopro.storage import read_json_lines
 
 _EXTRAS = {"trl": "train", "matplotlib": "report", "deepspeed": "deepspeed"}
 """Packages that only some stages need, and the extra that each is of."""
@@ -41,23 +35,15 @@ _EXTRAS = {"trl": "train", "matplotlib": "report", "deepspeed": "deepspeed"}
 def examine(road: Road, stages: Sequence[Stage]) -> list[Finding]:
     """What these stages need, and whether it is there."""
     needed = {need for stage in stages for need in STAGES[stage.kind]["needs"]}
+    needed |= {"deepspeed"} if road.config.accelerate.startswith("zero") else set()
     names = {stage.name for stage in stages}
     return [
-        *_packages(needed | ({"deepspeed"} if road.config.accelerate.startswith("zero") else set())),
         *(_gpus(road) if "gpus" in needed else ()),
-        *_disk(road, stages),
-        *_models(road, needed),
-        *_gates(road, names),
+        *_disk(road, names, [stage for stage in stages if stage.kind not in FILES]),
+        *_needs(road, needed),
         *(_data(road, names) if "benchmarks" in needed else ()),
         *_rows(road, names),
     ]
-
-
-def _packages(needed: set[str]) -> Iterator[Finding]:
-    for package in [package for package in _EXTRAS if package in needed]:
-        there = is_installed(package)
-        text = metadata.version(package) if there else install(_EXTRAS[package])
-        yield Finding("packages", package, "ok" if there else "broken", text)
 
 
 def _gpus(road: Road) -> Iterator[Finding]:
@@ -68,16 +54,18 @@ def _gpus(road: Road) -> Iterator[Finding]:
     yield Finding("machine", "GPUs", state, text)
 
 
-def _models(road: Road, needed: set[str]) -> Iterator[Finding]:
+def _needs(road: Road, needed: set[str]) -> Iterator[Finding]:
+    """The packages, the models, and the teacher's server and key."""
+    packages = [Need(name, extra=extra, package=name) for name, extra in _EXTRAS.items() if name in needed]
     needs = road.backbone_needs() if "backbone" in needed else []
     needs += road.module_needs(PAPER if "modules" in needed else needed)
-    teacher = road.synthesis_settings() if "teacher" in needed and road.config.has_teacher else {}
-    if str(teacher.get("teacher", "")).startswith("api:"):
-        needs += planner_needs(teacher["teacher"], teacher.get("api_key_env"))
-    for need in dict.fromkeys(needs):
+    asks = road.synthesis_settings() if "teacher" in needed else {}
+    if asks.get("teacher"):
+        needs += planner_needs(asks["teacher"], asks.get("api_key_env"))
+    for need in dict.fromkeys([*packages, *needs]):
         problem = _problem(need).removeprefix(f"{need.subject}: ")
-        state: State = "broken" if problem else "ok"
-        yield Finding("models", need.subject, state, problem or need.hub or "found")
+        section = "packages" if need in packages else "models"
+        yield Finding(section, need.subject, "broken" if problem else "ok", problem or need.hub or "found")
 
 
 def _problem(need: Need) -> str:
@@ -90,36 +78,23 @@ def _problem(need: Need) -> str:
     return ""
 
 
-def _gates(road: Road, waiting: set[str]) -> Iterator[Finding]:
-    """Whether the hub gives the files of gated repositories to this machine."""
+def _data(road: Road, waiting: set[str]) -> Iterator[Finding]:
+    """Access to what is to be downloaded; the questions of each benchmark, and whether they have answers."""
     for part in road.benchmarks():
-        for repository in part.repositories if f"download-{part.folder}" in waiting else ():
+        found, comes = road.size(part), f"download-{part.folder}" in waiting
+        for repository in part.repositories if comes else ():
             if repository.gate is not None:
                 yield Finding("data", repository.name, *access(repository))
-
-
-def _data(road: Road, waiting: set[str]) -> Iterator[Finding]:
-    """The questions of each benchmark, and whether they have answers."""
-    for part in road.benchmarks():
-        comes = f"download-{part.folder}" in waiting and part.is_downloaded
-        state, text = _questions(part, road.size(part), comes)
+        state: State = "wrong" if found.unanswered else "ok"
+        text = f"{found.questions:,} questions"
+        if found.unanswered:
+            answers = " or ".join(manifest(part.name).paths(part.split, "answers")) or "the answers"
+            text += f", {found.unanswered:,} of them without an answer; add {answers}"
+        if not found.is_counted:
+            state, text = "missing", "to be downloaded"
+            if not comes:
+                state, text = "broken", "its questions cannot be read; put the official files there"
         yield Finding("data", f"{part.folder} {part.split}", state, f"{part.root}: {text}")
-
-
-def _questions(part: Part, found: Size, comes: bool) -> tuple[State, str]:
-    if not part.root.is_dir():
-        names = ", ".join(repository.name for repository in part.repositories)
-        if comes:
-            return "missing", f"to be downloaded from {names}"
-        return "broken", "does not exist; put the official files there"
-    if not found.is_counted:
-        check = f"videopro benchmarks check {part.name} --split {part.split} --root {part.root}"
-        return "wrong" if comes else "broken", f"its questions cannot be read; run {check}"
-    text = f"{found.questions:,} questions"
-    if not found.unanswered:
-        return "ok", text
-    answers = " or ".join(manifest(part.name).paths(part.split, "answers")) or "the answers"
-    return "wrong", f"{text}, {found.unanswered:,} of them without an answer; add {answers}"
 
 
 def _rows(road: Road, waiting: set[str]) -> Iterator[Finding]:
@@ -127,52 +102,29 @@ def _rows(road: Road, waiting: set[str]) -> Iterator[Finding]:
     for kind in TRAININGS:
         name = getattr(road.config, f"{kind}_data")
         if name and kind in waiting:
-            yield Finding("data", f"rows for {kind}", *_rows_of(Path(name)))
+            problem = "" if Path(name).is_file() else f"{name}: is not a file"
+            yield Finding("data", f"rows for {kind}", "broken" if problem else "ok", problem or name)
 
 
-def _rows_of(file: Path) -> tuple[State, str]:
-    """Whether rows can be trained on: rows made elsewhere may name videos of another machine, and a teacher
-    may be paid before the training reads them."""
-    if not file.is_file():
-        return "broken", f"{file}: is not a file; pass the file with the rows"
-    videos = [
-        record.get("videos") or record.get("video")
-        for _, _, record in read_json_lines(file, "the file with the rows", left_out={})
-    ]
-    paths = [str(each[0] if isinstance(each, list) else each) for each in videos if each]
-    absent = {path for path in set(paths) if not (file.parent / path).exists()}
-    missing = [path for path in paths if path in absent]
-    if not missing:
-        return "ok", f"{file}: {len(videos):,} rows"
-    text = f"the videos of {len(missing):,} of {len(videos):,} rows are missing, such as {missing[0]}"
-    return "broken" if len(missing) == len(videos) else "wrong", f"{file}: {text}"
-
-
-def _disk(road: Road, stages: Sequence[Stage]) -> Iterator[Finding]:
+def _disk(road: Road, waiting: set[str], stages: Sequence[Stage]) -> Iterator[Finding]:
     """Whether each disk has room at the peak for what comes to what is there."""
-    waiting, measured = {stage.name for stage in stages}, read_pilot(road)
-    rooms = [(f"download-{part.folder}", *room(road, part)) for part in road.benchmarks()]
-    data = sum(downloaded for name, downloaded, _ in rooms if name in waiting)
+    rooms = {f"download-{part.folder}": room(road, part) for part in road.benchmarks()}
+    data = sum(downloaded for name, (downloaded, _) in rooms.items() if name in waiting)
     if "check" in waiting:
         # One archive after another is unpacked.
         at_once = max if road.config.remove_archives else sum
-        data += at_once([0.0, *(added for _, _, added in rooms)])
+        data += at_once([0.0, *(added for _, added in rooms.values())])
     new_models = sum(each.bytes for each in models(road) if not is_here(each.name))
+    outputs, cache = Work(road, measured=read_pilot(road)).written(stages)
     needs = [
+        ("disk", road.output, *outputs),
+        ("disk of the cache", cache_root(), *cache),
         ("disk of the data", road.config.data, data, "benchmarks"),
         ("disk of the models", Path(constants.HF_HUB_CACHE), new_models, "models"),
     ]
-    written, basis = Work(road, measured=measured).gigabytes_written(stages)
-    for name, folder, kind in (
-        ("disk", road.output, "outputs"),
-        ("disk of the cache", cache_root(), "cache"),
-    ):
-        least, expected, most = (each * 1e9 for each in written.get(kind, (0.0, 0.0, 0.0)))
-        known = f"by a pilot of {measured.rows} rows" if basis == "here" else f"{size(least)} to {size(most)}"
-        needs.append((name, folder, expected, f"{kind} ({known})"))
     needs = [each for each in needs if each[2] or each[0] == "disk"]
-    for _, shared in groupby(sorted(needs, key=lambda each: _device(each[1])), lambda each: _device(each[1])):
-        on_one = sorted(shared)
+    for disk in dict.fromkeys(_device(each[1]) for each in needs):
+        on_one = [each for each in needs if _device(each[1]) == disk]
         name, folder, *_ = on_one[0]
         needed = sum(each[2] for each in on_one)
         parts = ", ".join(f"{size(each[2])} for {each[3]}" for each in on_one if each[2])

@@ -21,7 +21,7 @@ from videopro.commands.reproduce.checks import examine
 from videopro.commands.reproduce.estimates import Work, plan_of_synthesis, show_plan
 from videopro.commands.reproduce.hub import compare
 from videopro.commands.reproduce.order import stages_of
-from videopro.commands.reproduce.pilot import pilot_of, read_pilot, run_pilot
+from videopro.commands.reproduce.pilot import read_pilot, run_pilot
 from videopro.commands.reproduce.road import Road
 from videopro.commands.reproduce.running import Record, check_same, run_stages, write_settings
 from videopro.commands.reproduce.settings import ReproduceConfig
@@ -60,10 +60,7 @@ def reproduce(config: ReproduceConfig) -> None:
         write_settings(stages_of(road))
         if config.pilot:
             run_stages([stage for stage in stages if stage.kind in FILES], config.output)
-            own = pilot_of(road, config.pilot_rows)
-            few = selected(stages_of(own), config)
-            work = Work(own, plan_of_synthesis(own, few, quiet=True))
-            run_pilot(own, few, work.of, read_pilot(road))
+            run_pilot(road, stages)
             _show_estimates(Road(config, road.devices), stages, [])
             return
         run_stages(stages, config.output)

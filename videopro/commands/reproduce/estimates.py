@@ -3,25 +3,20 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Mapping, Sequence
-from contextlib import redirect_stdout
-from dataclasses import dataclass, field, replace
-from io import StringIO
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+from rich.table import Column, Table
 
 from videopro.cli import build_settings, read_yaml
-from videopro.commands.reproduce.pilot import Measured, Span
+from videopro.commands.reproduce.parts import Part
 from videopro.commands.reproduce.road import Road
 from videopro.commands.reproduce.stages import FILES, STAGES, TRAININGS, Command, Stage
 from videopro.data_synthesis import run as synthesis
 from videopro.data_synthesis.settings import SynthesisConfig
-from videopro.errors import ConfigError
 from videopro.train.settings import RejectionConfig
 
 RATES: Mapping[str, Any] = read_yaml(Path(__file__).with_name("rates.yaml"))
@@ -30,6 +25,19 @@ _PAPER_ROWS = {"sft": 5_000, "grpo": 10_000}
 
 Plan = Mapping[str, Any]
 """Of a synthesis: `videopro.data_synthesis.plan`."""
+Span = tuple[float, ...]
+"""The least, what is expected, and the most."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a pilot measured."""
+
+    rows: int = 0
+    """Of the pilot, in each stage."""
+    stages: Mapping[str, Any] = field(default_factory=dict)
+    cached: float = 0.0
+    """Bytes of its cache for each hour of video."""
 
 
 @dataclass(frozen=True)
@@ -66,121 +74,128 @@ class Work:
                 return float(steps * self.road.step_of(settings))
             rows = self._rows(kind)
             return None if rows is None else rows * replies * float(settings.get("num_train_epochs", 1))
-        questions, hours = self._source()
+        questions, _ = self._source()
         if kind in ("synthesize", "prompts"):
             return questions
         if kind == "rejection":
             prompts = self.plan["rows"]["grpo"]["rows"] if self.plan is not None else questions
             return float(prompts * settings.get("samples", RejectionConfig.samples))
-        tested, limit = (*self.road.tested, *self.road.lengths), self.road.config.limit
-        asked = {(each.name, each.split): self.road.size(each).asked(limit) for each in tested}
+        asked = {(each.name, each.split): questions for each, questions, _ in self._asked()}
         if kind in ("transcribe", "index"):
-            return hours + sum(of_part for _, of_part in asked.values())
-        return asked[settings["benchmark"], settings["split"]][0] if kind == "infer" else 1.0
+            return self.hours
+        return asked[settings["benchmark"], settings["split"]] if kind == "infer" else 1.0
+
+    @property
+    def hours(self) -> float:
+        """The hours of video that are asked about."""
+        return self._source()[1] + sum(hours for *_, hours in self._asked())
+
+    def written(self, stages: Sequence[Stage]) -> list[tuple[float, str]]:
+        """The bytes that these stages write into the output and into the cache, without what they download
+        and unpack, each with what it is and where it is known from."""
+        found, known = self.measured.stages, f"by a pilot of {self.measured.rows} rows"
+        if not stages or any(stage.name not in found for stage in stages):
+            # Without GPUs nothing of the size of an 8B model is written.
+            unit, names = 1e9 if self.road.gpus else 0.0, ("outputs", "cache")
+            return [(RATES[name]["GB"] * unit, f"{name} ({RATES[name]['range']})") for name in names]
+        outputs = 0.0
+        for stage in stages:
+            row, settings = found[stage.name], stage.commands[0].settings or {}
+            grown = sum(self.of(stage, each) or 0 for each in stage.commands) / sum(row["work"])
+            # A training's output does not grow with its steps, and the pilot's has one checkpoint.
+            outputs += row["bytes"] * (
+                settings.get("save_total_limit", 1) if stage.kind in TRAININGS else grown
+            )
+        return [(outputs, f"outputs ({known})"), (self.measured.cached * self.hours, f"cache ({known})")]
 
     def _rows(self, kind: str) -> float | None:
         """The rows for a training; None: not known."""
         config = self.road.config
         file, maker = Path(getattr(config, f"{kind}_data")), config.makers[kind]
         if file.is_file():
-            with file.open("rb") as lines:
-                return float(sum(bool(line.strip()) for line in lines))
+            return float(sum(bool(line.strip()) for line in file.read_bytes().split(b"\n")))
         if maker not in ("", "synthesize"):
             # How much a planner gets right, or wrong, is not known before it is asked.
             return None
         if not maker or self.plan is None:
             return _PAPER_ROWS[kind]
         expected, target = float(self.plan["rows"][kind]["rows"]), self.plan["rows"][kind]["target"]
-        if kind in self.measured.yields:
-            expected = self.measured.yields[kind] * self.plan["sides"][kind]["questions"]
+        if "synthesize" in self.measured.stages:
+            made = self.measured.stages["synthesize"]
+            expected = made["rows"][kind] / made["work"][0] * self.plan["sides"][kind]["questions"]
         return min(expected, target or expected)
+
+    def _asked(self) -> Iterator[tuple[Part, float, float]]:
+        """What is tested, with the questions that are asked and the hours of their videos."""
+        for part in (*self.road.tested, *self.road.lengths):
+            yield part, *self.road.size(part).asked(self.road.config.limit)
 
     def _source(self) -> tuple[float, float]:
         """The questions of the source that are asked, and the hours of their videos."""
         config = self.road.config
-        part = next((each for each in self.road.benchmarks() if each.name == config.source), None)
-        if part is None or not any(config.makers.values()):
+        if not any(config.makers.values()):
             return 0.0, 0.0
-        size = self.road.size(part)
+        size = self.road.size(self.road.source)
         if self.plan is None:
             return size.asked(self.road.synthesis_settings().get("limit"))
         return float(self.plan["questions"]), size.hours * self.plan["videos"] / max(size.videos, 1)
 
-    def gigabytes_written(self, stages: Sequence[Stage]) -> tuple[dict[str, Span], str]:
-        """What these stages write into "outputs" and "cache", without what they download and unpack; and
-        where that is known from. Without GPUs nothing of the size of an 8B model is written; a training whose
-        rows are not known yet caches nothing."""
-        stages = [stage for stage in stages if stage.kind not in FILES]
-        if stages and all(stage.name in self.measured.stages for stage in stages):
-            rows = [
-                self.measured.bytes_of(stage, sum(self.of(stage, each) or 0 for each in stage.commands))
-                for stage in stages
-            ]
-            outputs, cache = (sum(column) / 1e9 for column in zip(*rows, strict=True))
-            return {"outputs": (outputs,) * 3, "cache": (cache,) * 3}, "here"
-        names = ("outputs", "cache") if self.road.gpus else ()
-        return {name: tuple(RATES[name]["GB"]) for name in names}, "assumed"
 
-
-def plan_of_synthesis(road: Road, stages: Sequence[Stage], *, quiet: bool = False) -> Plan | None:
-    """What the stage `synthesize` is expected to ask, give and cost, after printing it unless `quiet`; None
-    if it is not among the stages, or its annotations are not downloaded yet.
-
-    Raises ConfigError for invalid settings, and if it would give no rows for a training that follows, before
-    the teacher is paid.
-    """
-    config = road.config
+def plan_of_synthesis(road: Road, stages: Sequence[Stage]) -> Plan | None:
+    """What the stage `synthesize` is expected to ask, give and cost, after printing it; None if it is not
+    among the stages, or its annotations cannot be read yet: what is missing is named among the findings.
+    Raises ConfigError for invalid settings."""
     if "synthesize" not in [stage.kind for stage in stages]:
         return None
-    settings = build_settings(SynthesisConfig, road.synthesis_settings(), "synthesize")
-    for part in road.benchmarks():
-        is_read = part.name == config.source or part.excluded in settings.exclude
-        # Still to be downloaded, or only partly: what is missing is named among the findings.
-        if is_read and not road.size(part).is_counted:
-            return None
-    with redirect_stdout(StringIO() if quiet else sys.stdout):
-        plan = synthesis.run(replace(settings, plan=True))
-    for name, maker in config.makers.items():
-        if maker == "synthesize" and not plan["rows"][name]["rows"]:
-            raise ConfigError(
-                f"the synthesis would give no rows for {name}, as all videos may go to the other training; "
-                "set another --synthesize seed=N or sft_share=SHARE, or use more questions"
-            )
-    return plan
+    settings = build_settings(SynthesisConfig, {**road.synthesis_settings(), "plan": True}, "synthesize")
+    if not all(road.size(part).is_counted for part in road.benchmarks()):
+        return None
+    return synthesis.run(settings)
 
 
 def estimate(work: Work, stage: Stage) -> Estimate:
     """What a stage takes, as its pilot measured, or else by rates."""
-    road, plan, measured, row = work.road, work.plan, work.measured, STAGES[stage.kind]
+    plan, measured, unit = work.plan, work.measured.stages.get(stage.name), STAGES[stage.kind]["unit"]
     amounts = [work.of(stage, command) for command in stage.commands]
     known, dollars = sum(each or 0 for each in amounts), None
-    works_on = f"{number(known)} {row['unit']}" if known and row["unit"] else ""
+    works_on = f"{number(known)} {unit}" if known and unit else ""
     if None in amounts:
-        works_on = f"what {road.config.makers[stage.kind]} leaves"
+        works_on = f"what {work.road.config.makers[stage.kind]} leaves"
     if stage.kind == "synthesize" and plan is not None and plan["teacher"]["requests"]:
         teacher = plan["teacher"]
         dollars, tokens = teacher["cost"], (teacher["tokens in"] + teacher["tokens out"]) / 1e6
         works_on += f", {teacher['requests']:,} requests and {tokens:,.1f} million teacher tokens"
-    if stage.name in measured.stages:
-        spans = [measured.span(stage.name, position, amount) for position, amount in enumerate(amounts)]
-        dollars = measured.dollars(known) if dollars is not None else None
+        if measured and measured["cost"] is not None:
+            dollars = measured["cost"] * known / measured["work"][0]
+    if measured:
+        parts = zip(measured["took"], measured["work"], amounts, strict=True)
+        spans = [_measured(took, had, amount) for took, had, amount in parts if amount is not None]
         return Estimate(works_on, _sum(spans), dollars, "here")
-    if not known or not road.gpus:
-        return Estimate(works_on, None, dollars)
+    found = _by_rates(stage, plan, known) if known and work.road.gpus else []
+    spans = [tuple(each / work.road.gpus for each in span) for span, _ in found]
+    bases = [basis for _, basis in found]
+    return Estimate(works_on, _sum(spans), dollars, "assumed" if "assumed" in bases else "".join(bases[:1]))
+
+
+def _by_rates(stage: Stage, plan: Plan | None, amount: float) -> list[tuple[Span, str]]:
+    """What so much work takes of one GPU's seconds in each part of a stage, and where that was measured."""
     if stage.kind == "synthesize" and plan is not None:
-        seconds = plan["hours"]["model"] * 3600 / road.gpus
-        return Estimate(works_on, (seconds / 2, seconds, seconds * 2), dollars, "assumed")
+        seconds = plan["hours"]["model"] * 3600
+        return [((seconds / 2, seconds, seconds * 2), "assumed")]
     method = (stage.commands[0].settings or {}).get("method", stage.kind)
-    rates = [RATES[name] for name in row.get("rates", (method,)) if name in RATES]
-    spans = [tuple(each * known / road.gpus for each in rate["seconds"]) for rate in rates]
-    bases = [rate["basis"] for rate in rates]
-    return Estimate(works_on, _sum(spans), None, "assumed" if "assumed" in bases else "".join(bases[:1]))
+    rates = [RATES[name] for name in STAGES[stage.kind].get("rates", (method,)) if name in RATES]
+    return [(tuple(each * amount for each in rate["seconds"]), rate["basis"]) for rate in rates]
 
 
-def _sum(spans: Sequence[Span | None]) -> Span | None:
-    """All of them; None if one is not known."""
-    least, seconds, most = (sum(span[end] for span in spans if span is not None) for end in range(3))
-    return None if None in spans or not spans else (least, seconds, most)
+def _measured(took: Mapping[str, float], had: float, work: float) -> Span:
+    """Seconds of a command for so much work, by what it took for what it had."""
+    rate = took["working"] / had if had else 0.0
+    starting = max(0.0, took["seconds"] - took["working"])
+    return tuple(starting + rate * work * share for share in (1 - took["spread"], 1.0, 1 + took["spread"]))
+
+
+def _sum(spans: Sequence[Span]) -> Span | None:
+    return tuple(map(sum, zip(*spans, strict=True))) or None
 
 
 def show_plan(work: Work, stages: Sequence[Stage], done: Sequence[str]) -> None:
@@ -193,19 +208,15 @@ def show_plan(work: Work, stages: Sequence[Stage], done: Sequence[str]) -> None:
         caption += f" here: by a pilot of {work.measured.rows} rows."
     if total is not None and gpus:
         caption += f" {number(total[1] * gpus / 3600)} GPU-hours on {gpus} GPUs."
-    table = Table(title="stages", title_justify="left", caption=caption, caption_justify="left")
-    for name in ("stage", "works on", "time", "measured", "dollars"):
-        table.add_column(name, no_wrap=name != "works on", justify="right" if name == "dollars" else "left")
+    right = Column("dollars", justify="right")
+    table = Table("stage", "works on", "time", "measured", right, caption=caption, caption_justify="left")
     for name, each in found.items():
         table.add_row(name, each.works_on, _time(each.seconds), each.basis, number(each.dollars))
     table.add_section()
     table.add_row("remaining", "", _time(total), "", number(dollars), style="bold")
-    console = Console()
-    console.print(table)
+    Console().print(table)
     for stage in stages:
-        console.print(Text(f"{stage.name}: {stage.does}", style="bold"), soft_wrap=True)
-        for line in stage.shown:
-            console.print(Text(f"    {line}"), soft_wrap=True)
+        print(f"{stage.name}: {stage.does}", *stage.commands, sep="\n    ")
 
 
 def _time(span: Span | None) -> str:

@@ -30,10 +30,9 @@ def room(road: Road, part: Part) -> tuple[float, float]:
         all_of_it = max(files.bytes, here) if part.is_downloaded else here
         if absent:
             downloaded += all_of_it - here
-        if files.is_packed:
-            # A compressed tar file is kept until all of it is unpacked.
-            streams = road.config.remove_archives and ".tar." not in files.name.replace(".tar.part", "")
-            added += absent * all_of_it / (len(files.names) if streams else 1)
+        # A compressed tar file is kept until all of it is unpacked.
+        is_kept = not road.config.remove_archives or ".tar." in files.name.replace(".tar.part", "")
+        added += absent * all_of_it * files.is_packed / (1 if is_kept else len(files.names))
     return downloaded, added
 
 
@@ -78,9 +77,8 @@ def compared(repository: Repository) -> Iterator[Finding]:
     gated = bool(getattr(info, "gated", False))
     state: State = "ok" if gated == (repository.gate is not None) else "wrong"
     yield Finding(name, "gate", state, "gated" if gated else "open to all")
-    if repository.revision:
-        state = "ok" if info.sha == repository.revision else "wrong"
-        yield Finding(name, "revision", state, f"the newest is {info.sha}")
+    state = "ok" if repository.revision in ("", info.sha) else "wrong"
+    yield Finding(name, "revision", state, f"the newest is {info.sha}")
     for files in repository.files:
         found = {path: each for path, each in listed.items() if fnmatchcase(path, files.pattern)}
         expected = set(found) if "*" in files.names[0] else set(files.names)

@@ -11,6 +11,7 @@ from videopro.benchmarks import model_repositories
 from videopro.cli import config_file, merged, read_yaml
 from videopro.commands.reproduce.parts import Part
 from videopro.commands.reproduce.road import Road
+from videopro.commands.reproduce.settings import given
 from videopro.commands.reproduce.stages import STAGES, Command, Stage
 from videopro.data_synthesis.question_settings import QuestionSettings
 
@@ -18,7 +19,8 @@ from videopro.data_synthesis.question_settings import QuestionSettings
 def stages_of(road: Road) -> list[Stage]:
     """All stages, those that `--only` and `--skip` leave out too."""
     rows, runs = [*_row_stages(road), *_training_stages(road)], list(_run_stages(road))
-    return [*_file_stages(road), *_preparation(road, [*rows, *runs]), *rows, *runs, _report(road, runs)]
+    stages = [*_file_stages(road), *_preparation(road, [*rows, *runs]), *rows, *runs, _report(road, runs)]
+    return [stage for stage in stages if stage.commands]
 
 
 def _file_stages(road: Road) -> Iterator[Stage]:
@@ -40,10 +42,8 @@ def _file_stages(road: Road) -> Iterator[Stage]:
         # Its weights are not on the hub: they are downloaded when it is loaded.
         load = f'from videopro.modules.models import load_ocr; load_ocr("{ocr}", device="cpu")'
         commands.append(Command("python", ("-c", load)))
-    if commands:
-        yield road.stage("download-models", *commands)
-    if checks:
-        yield road.stage("check", *checks)
+    yield road.stage("download-models", *commands)
+    yield road.stage("check", *checks)
 
 
 def _downloads(part: Part) -> Iterator[Command]:
@@ -66,8 +66,7 @@ def _preparation(road: Road, stages: Sequence[Stage]) -> Iterator[Stage]:
     asked, modules = ("--asked-by", *asks.values(), "--skip-unreadable"), road.config.modules
     named = road.modules()
     if named["speech"] != "none":
-        speech = ("--speech", str(modules["speech"])) if "speech" in modules else ()
-        yield road.stage("transcribe", Command("transcribe", (*asked, *speech)))
+        yield road.stage("transcribe", Command("transcribe", (*asked, "--speech", named["speech"])))
     encoder = named.get("encoder", "none")
     if encoder not in ("none", "auto"):
         dtype = ("--dtype", str(modules["encoder_dtype"])) if modules.get("encoder_dtype") else ()
@@ -77,47 +76,37 @@ def _preparation(road: Road, stages: Sequence[Stage]) -> Iterator[Stage]:
 def _row_stages(road: Road) -> Iterator[Stage]:
     """Rows for SFT and prompts for GRPO, from a teacher or without one."""
     config, makers = road.config, road.config.makers
-    if not makers["sft"] and makers["grpo"] != "synthesize":
-        return
-    about = "questions as prompts, each with its oracle mode; no teacher"
-    more = {} if config.has_teacher else {"does": about}
-    yield road.stage("synthesize", road.command("synthesize", road.synthesis_settings()), **more)
+    if makers["sft"] or makers["grpo"] == "synthesize":
+        yield road.stage("synthesize", road.command("synthesize", road.synthesis_settings()))
     if makers["sft"] == "rejection":
         settings = {
             "model": config.model,
             "answerer": config.model,
-            "data": _rows(road, "grpo", "synthesize"),
-            "output": _rows(road, "sft", "rejection"),
+            "data": road.rows("grpo", "synthesize"),
+            "output": road.rows("sft", "rejection"),
             "modules": config.modules,
         }
         yield road.stage("rejection", road.command("rejection", settings))
 
 
-def _rows(road: Road, training: str, maker: str) -> str:
-    """The file of rows for a training that a stage makes."""
-    names = [Path(name) for name in STAGES[maker]["writes"]]
-    return str(road.output / next(name for name in names if name.stem == training))
-
-
 def _training_stages(road: Road) -> Iterator[Stage]:
     """SFT, GRPO, and the last adapter as a plain checkpoint."""
-    config, adapter = road.config, {"adapter": road.after_sft} if road.after_sft else {}
+    config, adapter = road.config, given(adapter=road.after_sft)
     if config.trains_sft:
         yield road.stage("sft", _training(road, "sft"))
     if config.makers["grpo"] == "prompts":
         # Which questions are asked, and which must not be, is one decision for both stages.
-        shared, synthesis = {field.name for field in fields(QuestionSettings)}, road.synthesis_settings()
+        shared = {field.name for field in fields(QuestionSettings)}
         settings = {
-            **{key: value for key, value in synthesis.items() if key in shared},
+            **{key: value for key, value in road.synthesis_settings().items() if key in shared},
             **adapter,
-            **({"sft_data": config.sft_data} if config.sft_data else {}),
+            **given(sft_data=config.sft_data),
             "modules": config.modules,
             "output": str(road.output / "prompts"),
         }
         yield road.stage("prompts", road.command("prompts", settings))
     if config.trains_grpo:
-        modules = {"modules": config.modules} if config.modules else {}
-        yield road.stage("grpo", _training(road, "grpo", **adapter, **modules))
+        yield road.stage("grpo", _training(road, "grpo", **adapter, **given(modules=config.modules)))
     if config.merge and (last := road.after_grpo or road.after_sft):
         flags = ("--base", config.model, "--adapter", last, "--output", str(road.output / "merged"))
         yield road.stage("merge", Command("merge", flags))
@@ -125,45 +114,28 @@ def _training_stages(road: Road) -> Iterator[Stage]:
 
 def _training(road: Road, kind: str, **more: Any) -> Command:
     """A training: its config, what the reproduction changes of it, its rows and its output."""
-    config = road.config
-    base = read_yaml(config_file(Path(getattr(config, kind)), kind))
-    model, rows = {"model_name_or_path": config.model}, getattr(config, f"{kind}_data")
-    own = {
-        **more,
-        "train_data": rows or _rows(road, kind, config.makers[kind]),
-        "output_dir": str(road.output / kind),
-    }
-    return road.command(kind, merged(base, model, getattr(config, f"{kind}_settings"), own))
+    config, maker = road.config, road.config.makers[kind]
+    base = read_yaml(config_file(Path(getattr(config, kind)), kind)) | {"model_name_or_path": config.model}
+    rows = road.rows(kind, maker) if maker else getattr(config, f"{kind}_data")
+    own = {**more, "train_data": rows, "output_dir": str(road.output / kind)}
+    return road.command(kind, merged(base, getattr(config, f"{kind}_settings"), own))
 
 
 def _run_stages(road: Road) -> Iterator[Stage]:
     """A run of each method that the tables need, on their benchmarks."""
-    tables, last = set(road.config.tables), road.after_grpo or road.after_sft
+    adapters = {"last": road.after_grpo or road.after_sft, "sft": road.after_sft}
     for name, run in STAGES["infer"]["runs"].items():
+        asked = [parts for parts, tables in run["asks"].items() if {*tables} & {*road.config.tables}]
         # Of an adapter made elsewhere, SFT is unknown.
-        if (not tables & {*run.get("tables", tables)} and tables) or (name == "sft" and not road.has_both):
+        if not any(asked) or (name == "sft" and not road.has_both):
             continue
-        whole, lengths = "tables" not in run and tables & {"1", "5", "figures"}, run.get("lengths", False)
-        parts = road.lengths if lengths else road.tested if whole else road.ablated
-        adapter = {"last": last, "sft": road.after_sft or last}.get(run.get("adapter"), "")
-        runs = road.output / "runs" / name
-        folders = [runs / (part.split if lengths else part.folder) for part in parts]
-        commands = [
-            road.command(
-                "infer",
-                road.infer_settings(part, run["method"], adapter, run.get("options", {}), folder),
-                f"infer-{name}-{folder.name}",
-            )
-            for part, folder in zip(parts, folders, strict=True)
-        ]
-        if commands:
-            yield road.stage(
-                f"infer-{name}",
-                *commands,
-                does=run["does"],
-                after=("sft", "grpo") if adapter else (),
-                writes=tuple(folder / "summary.json" for folder in folders),
-            )
+        commands, writes = [], []
+        for part in getattr(road, asked[0]):
+            folder = road.output / "runs" / name / (part.split if part in road.lengths else part.folder)
+            settings = road.infer_settings(part, run, adapters.get(run.get("adapter"), ""), folder)
+            commands.append(road.command("infer", settings, f"infer-{name}-{folder.name}"))
+            writes.append(folder / "summary.json")
+        yield road.stage(f"infer-{name}", *commands, does=run["does"], writes=tuple(writes))
 
 
 def _report(road: Road, runs: Sequence[Stage]) -> Stage:
@@ -176,5 +148,4 @@ def _report(road: Road, runs: Sequence[Stage]) -> Stage:
         named[kind != name].append(f"{titles.get(kind, '')}{road.output / 'runs' / name}")
     lengths = ("--lengths", *named[True]) if named[True] else ()
     more = ("--published", "--title", "Reproduction of VideoPro", "--output", str(road.output / "report"))
-    after = tuple(stage.name for stage in runs)
-    return road.stage("report", Command("report", (*named[False], *lengths, *more)), after=after)
+    return road.stage("report", Command("report", (*named[False], *lengths, *more)))

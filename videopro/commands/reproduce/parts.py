@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from videopro.benchmarks import BENCHMARKS, PRESETS, Repository, SplitSize, load, manifest
+from videopro.commands.reproduce.settings import given
 from videopro.errors import ConfigError, VideoProError
 
 
@@ -45,11 +46,6 @@ class Part:
     """The folder with one subfolder for each benchmark."""
 
     @property
-    def has_files(self) -> bool:
-        """Whether its videos are files, and not drawn."""
-        return BENCHMARKS[self.name].needs_root
-
-    @property
     def folder(self) -> str:
         """Its subfolder in the data folder and in a run folder."""
         return BENCHMARKS[self.name].name
@@ -62,8 +58,7 @@ class Part:
     @property
     def settings(self) -> dict[str, str]:
         """Which questions these are, as settings of commands that take a benchmark."""
-        settings = {"root": str(self.root) if self.has_files else "", "split": self.split}
-        return {name: value for name, value in {**settings, "protocol": self.protocol}.items() if value}
+        return given(root=str(self.root), split=self.split, protocol=self.protocol)
 
     @property
     def repositories(self) -> list[Repository]:
@@ -76,17 +71,11 @@ class Part:
         is_ours = not self.root.exists() or (self.root / ".cache" / "huggingface").exists()
         return bool(self.repositories) and is_ours
 
-    @property
-    def excluded(self) -> str:
-        """It as one whose videos are excluded from training, in the form of a synthesis's `exclude`."""
-        return f"{self.name}/{self.split}:{self.root}"
-
     def size(self) -> Size:
         """Its size: counted in its files, else as published, else 0."""
         published = manifest(self.name).sizes.get(self.split, SplitSize(0, 0, 0.0))
-        root = self.root if self.has_files else None
         try:
-            items = load(self.name, split=self.split, root=root, protocol=self.protocol).items
+            items = load(self.name, split=self.split, root=self.root, protocol=self.protocol).items
         except VideoProError:
             return Size(published.questions, published.videos, published.hours)
         videos = {item.video_key: item.video for item in items}
@@ -101,8 +90,8 @@ def parts_of(names: Sequence[str], data: Path) -> list[Part]:
     name (Video-MME: its long group). Raises ConfigError for a benchmark named twice."""
     benchmarks, frames = PRESETS["videopro"]
     preset = {name: Part(name, split, protocol, frames, data) for name, split, protocol in benchmarks}
-    given = [each for name in names for each in (preset if name == "videopro" else [name])]
-    parts = [preset.get(name) or Part(name, BENCHMARKS[name].splits[0], "", None, data) for name in given]
+    named = [each for name in names for each in (preset if name == "videopro" else [name])]
+    parts = [preset.get(name) or Part(name, BENCHMARKS[name].splits[0], "", None, data) for name in named]
     folders = [part.folder for part in parts]
     if twice := [folder for folder in folders if folders.count(folder) > 1]:
         raise ConfigError(f"benchmark {twice[0]!r} is given twice; pass it once")

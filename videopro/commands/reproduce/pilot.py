@@ -8,63 +8,21 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
-from videopro.cli import TextTable
 from videopro.commands.doctor import bytes_in
+from videopro.commands.reproduce.estimates import Measured, Work, plan_of_synthesis
 from videopro.commands.reproduce.order import stages_of
 from videopro.commands.reproduce.road import Road
-from videopro.commands.reproduce.running import Record, Took, check_same, run_stages, write_settings
-from videopro.commands.reproduce.stages import FILES, STAGES, TRAININGS, Command, Stage
+from videopro.commands.reproduce.running import Record, run_stages, write_settings
+from videopro.commands.reproduce.stages import FILES, TRAININGS, Stage
 from videopro.storage import write_file
 
 STEPS = 4
 """Steps of each training; the first one also allocates and compiles."""
-
-Span = tuple[float, float, float]
-"""The least, what is expected, and the most."""
-
-
-@dataclass(frozen=True)
-class Measured:
-    """What a pilot measured."""
-
-    rows: int = 0
-    """Of the pilot, in each stage."""
-    stages: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def yields(self) -> dict[str, float]:
-        """The rows that a question gave for "sft" and "grpo"."""
-        made = self.stages.get("synthesize", {})
-        return {kind: count / made["work"][0] for kind, count in made.get("rows", {}).items()}
-
-    def span(self, stage: str, position: int, work: float | None) -> Span | None:
-        """Seconds of a stage's command for so much work; None: not known."""
-        took, had = Took(**self.stages[stage]["took"][position]), self.stages[stage]["work"][position]
-        if work is None:
-            return None
-        starting, working = max(0.0, took.seconds - took.working), took.working * work / had if had else 0.0
-        least, most = working * (1 - took.spread), working * (1 + took.spread)
-        return starting + least, starting + working, starting + most
-
-    def dollars(self, questions: float) -> float | None:
-        """What the teacher costs for so many questions; None without prices."""
-        made = self.stages["synthesize"]
-        return None if made["cost"] is None else made["cost"] * questions / made["work"][0]
-
-    def bytes_of(self, stage: Stage, work: float) -> tuple[float, float]:
-        """What a stage will write for so much work into the output, and into the cache."""
-        row, settings = self.stages[stage.name], stage.commands[0].settings or {}
-        grown = work / had if (had := sum(row["work"])) else 0.0
-        # A training's output does not grow with its steps, and the pilot's has one checkpoint.
-        times = settings.get("save_total_limit", 1) if stage.kind in TRAININGS else grown
-        return (row["bytes"] - row["cached"]) * times, row["cached"] * grown
 
 
 def pilot_of(road: Road, rows: int) -> Road:
@@ -91,38 +49,36 @@ def read_pilot(road: Road) -> Measured:
         return Measured()
     found = Measured(**json.loads(path.read_text()))
     keys = {each.name: each.key for each in stages_of(pilot_of(road, found.rows))}
-    same = {name: row for name, row in found.stages.items() if row["key"] == keys.get(name)}
+    same = {name: row for name, row in found.stages.items() if row["commands"] == keys.get(name)}
     return replace(found, stages=same)
 
 
-def run_pilot(
-    road: Road, stages: Sequence[Stage], work: Callable[[Stage, Command], float | None], before: Measured
-) -> None:
-    """Run the pilot's stages, and print what they took. `road`, `stages` and `work` are the pilot's;
-    `before`: what an earlier call measured."""
-    output, rows, record = road.output, int(road.config.synthesize["limit"]), Record(road.output)
-    check_same(stages, record)
-    found = dict(before.stages) if before.rows == rows else {}
-    cache = (output / "cache").absolute()
+def run_pilot(road: Road, stages: Sequence[Stage]) -> None:
+    """Run the pilot of a road's stages, and write what those that are finished took."""
+    few = pilot_of(road, road.config.pilot_rows)
+    all_few, record = stages_of(few), Record(few.output)
+    waiting = [each for each in all_few if each.name in {stage.name for stage in stages}]
+    work = Work(few, plan_of_synthesis(few, all_few))
+    cache = (few.output / "cache").absolute()
     os.environ["VIDEOPRO_CACHE"] = str(cache)
-    write_settings(stages)
-    for stage in (each for each in stages if each.kind not in FILES):
+    write_settings(all_few)
+    for stage in waiting:
         if stage.kind in TRAININGS:
-            _fill(road, stage)
-        if record.is_done(stage) and stage.name in found:
-            continue
-        in_all, cached = bytes_in(output), bytes_in(cache)
-        run_stages([stage], output)
-        found[stage.name] = {
-            "key": stage.key,
-            "work": [work(stage, command) for command in stage.commands],
-            "took": [asdict(each) for each in record.took(stage)],
-            "bytes": bytes_in(output) - in_all,
-            "cached": bytes_in(cache) - cached,
-            **_tokens(road, stage),
+            _fill(few, stage)
+        if stage.kind not in FILES:
+            run_stages([stage], few.output)
+    found = {
+        stage.name: {
+            **(record.of(stage) or {}),
+            "work": [work.of(stage, command) for command in stage.commands],
+            "bytes": sum(bytes_in(path.parent) for path in stage.writes),
+            **(_gave(few) if stage.kind == "synthesize" else {}),
         }
-        write_file(output / "pilot.json", json.dumps({"rows": rows, "stages": found}, indent=1) + "\n")
-    _show(found)
+        for stage in all_few
+        if record.is_done(stage)
+    }
+    content = {"rows": road.config.pilot_rows, "cached": bytes_in(cache) / work.hours, "stages": found}
+    write_file(few.output / "pilot.json", json.dumps(content, indent=1) + "\n")
 
 
 def _fill(road: Road, stage: Stage) -> None:
@@ -135,26 +91,8 @@ def _fill(road: Road, stage: Stage) -> None:
         write_file(path, "".join(rows[number % len(rows)] for number in range(needed)))
 
 
-def _tokens(road: Road, stage: Stage) -> dict[str, Any]:
-    """The tokens of a stage, in and out, where it counts them; and the rows that a synthesis made."""
-    if stage.kind == "synthesize":
-        used = json.loads((road.output / "synthesis" / "card.json").read_text())["teacher"]
-        made = {path.stem: len(path.read_text().splitlines()) for path in stage.writes}
-        return {"tokens": [used["tokens_in"], used["tokens_out"]], "cost": used["cost"], "rows": made}
-    if stage.kind != "infer":
-        return {}
-    costs = [json.loads(path.read_text())["cost"] for path in stage.writes]
-    return {"tokens": [sum(each[name] for each in costs) for name in ("tokens_in", "tokens_out")]}
-
-
-def _show(found: Mapping[str, Any]) -> None:
-    heads = ("stage", "work", "s", "working", "CPU s", "GB", "GPU GB", "tokens", "MB written")
-    rows = []
-    for name, row in found.items():
-        unit, work = STAGES[name.partition("-")[0]]["unit"], sum(row["work"])
-        sums = [sum(each[of] for each in row["took"]) for of in ("seconds", "working", "cpu_seconds")]
-        most = [max(each[of] for each in row["took"]) / 1e9 for of in ("memory", "gpu_memory")]
-        whole = (sum(row.get("tokens", ())), row["bytes"] / 1e6)
-        texts = (*(f"{number:,.1f}" for number in (*sums, *most)), *(f"{number:,.0f}" for number in whole))
-        rows.append((name, f"{work:,.3g} {unit}" if unit else "", *texts))
-    Console().print(TextTable("pilot", heads, tuple(rows)))
+def _gave(road: Road) -> dict[str, Any]:
+    """The rows that the synthesis made, and its teacher's tokens and cost."""
+    card = json.loads((road.output / "synthesis" / "card.json").read_text())
+    used, rows = card["teacher"], {kind: card[kind]["rows"] for kind in TRAININGS}
+    return {"tokens": [used["tokens_in"], used["tokens_out"]], "cost": used["cost"], "rows": rows}

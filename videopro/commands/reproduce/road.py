@@ -9,13 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from videopro.backbones import model_needs, read_spec
-from videopro.benchmarks import BENCHMARKS
 from videopro.cli import Need, config_file, merged, read_yaml
 from videopro.commands.reproduce.parts import Part, Size, parts_of
-from videopro.commands.reproduce.settings import ReproduceConfig
+from videopro.commands.reproduce.settings import ABLATIONS, NONE, ReproduceConfig, given
 from videopro.commands.reproduce.stages import STAGES, TRAININGS, Command, Stage
-from videopro.data_synthesis.settings import SynthesisConfig
-from videopro.errors import ConfigError
 from videopro.modules import PAPER, WHISPER, part_needs, resolve_speech
 
 
@@ -42,28 +39,23 @@ class Road:
         self.has_both = bool(self.after_grpo and self.after_sft)
         self.sizes: dict[Part, Size] = {}
         self.tested = parts_of(config.benchmarks, config.data)
-        self.ablated = parts_of(config.ablation_benchmarks, config.data)
-        if unknown := [part.folder for part in self.ablated if part not in self.tested]:
-            raise ConfigError(
-                f"ablation_benchmarks: {', '.join(unknown)} is not one of the benchmarks "
-                f"({', '.join(part.folder for part in self.tested)})"
-            )
+        (self.source,) = parts_of([config.source], config.data)
+        self.ablated = [part for part in self.tested if part.folder in ABLATIONS]
         long = [part for part in self.tested if (part.name, part.split) == ("videomme", "long")]
         self.lengths = [replace(part, split=length) for part in long for length in ("short", "medium")]
         """What Figure 5 has beyond Table 1: the other lengths of Video-MME."""
 
     def benchmarks(self) -> list[Part]:
         """Every benchmark whose files are needed."""
-        config, tested = self.config, [part.name for part in self.tested]
-        source = [config.source] if any(config.makers.values()) and config.source not in tested else []
-        return [part for part in (*parts_of(source, config.data), *self.tested) if part.has_files]
+        is_asked = any(self.config.makers.values()) and self.source not in self.tested
+        return [*([self.source] if is_asked else []), *self.tested]
 
     def modules(self) -> dict[str, str]:
         """The models behind the modules by part, as settings name them; parts that none names are left out.
         Speech is always named: if unset and this machine has no Whisper model, one is downloaded."""
         modules, speech = self.config.modules, str(self.config.modules.get("speech", "whisper"))
-        resolved = resolve_speech(speech) if self.benchmarks() else "none"
-        if self.benchmarks() and (speech, resolved) == ("whisper", "none"):
+        resolved = resolve_speech(speech)
+        if (speech, resolved) == ("whisper", "none"):
             resolved = f"whisper:{WHISPER[0]}"
         named = {**(PAPER if modules.get("preset") == "paper" else {}), **modules, "speech": resolved}
         return {part: str(named[part]) for part in PAPER if named.get(part)}
@@ -71,7 +63,7 @@ class Road:
     def backbone_needs(self) -> list[Need]:
         """Needs of the backbone and of adapters made elsewhere."""
         config = self.config
-        adapters = [{"adapter": each} for each in (config.sft_adapter, config.grpo_adapter) if each]
+        adapters = ({"adapter": each} for each in (config.sft_adapter, config.grpo_adapter) if each)
         specs = [read_spec(config.model, **settings) for settings in (config.backbone, *adapters)]
         return list(dict.fromkeys(need for spec in specs for need in model_needs(spec)))
 
@@ -94,73 +86,64 @@ class Road:
 
     def synthesis_settings(self) -> dict[str, Any]:
         """The settings of `videopro synthesize`."""
-        config, spec = self.config, BENCHMARKS[self.config.source]
-        base = read_yaml(config_file(Path(config.synthesis), "synthesis")) if config.has_teacher else {}
-        own = {
+        config = self.config
+        # Without a teacher, the backbone writes its own programs: it was never taught the modules.
+        base = {"programs": 0, **({"reference": "full"} if config.makers["sft"] else {})}
+        if config.synthesis != NONE:
+            base = read_yaml(config_file(Path(config.synthesis), "synthesis"))
+        own: dict[str, Any] = {
             "source": config.source,
-            **({"root": str(config.data / spec.name)} if spec.needs_root else {}),
+            "root": str(self.source.root),
             "model": config.model,
             "backbone": config.backbone,
             **config.modules,
-            **self._programs(merged(base, config.synthesize)),
             # A video that a benchmark tests on teaches nothing; of the source, its questions are held out.
             "exclude": [
-                part.excluded
+                f"{part.name}/{part.split}:{part.root}"
                 for part in (*self.tested, *self.lengths)
-                if part.has_files and part.name != config.source
+                if part.name != config.source
             ],
         }
+        # Programs for rows that no stage reads are not paid for. The division of the videos does not change,
+        # since the rows in place of them may be of an earlier synthesis.
+        reads = {"programs": config.makers["sft"], "grpo_programs": config.makers["grpo"] == "synthesize"}
+        if merged(base, config.synthesize).get("grpo_programs") is not None:
+            own |= {name: 0 for name, is_read in reads.items() if not is_read}
         return merged(base, own, config.synthesize, {"output": str(self.output / "synthesis")})
 
-    def _programs(self, synthesis: Mapping[str, Any]) -> dict[str, Any]:
-        """How many programs the synthesis asks for, where its config does not decide. Those for rows that no
-        stage reads are not paid for; the division of the videos does not change, since the rows in place of
-        them may be of an earlier synthesis."""
-        makers = self.config.makers
-        if not self.config.has_teacher:
-            # Who is asked for its own programs was never taught the modules.
-            return {"programs": 0, **({"reference": "full"} if makers["sft"] else {})}
-        if synthesis.get("sft_share") is None:
-            return {}  # each question gives rows of both kinds
-        if not makers["sft"]:
-            own, number = (synthesis.get(name) for name in ("grpo_programs", "programs"))
-            number = SynthesisConfig.programs if number is None else number
-            return {"programs": 0, "grpo_programs": number if own is None else own}
-        return {} if makers["grpo"] == "synthesize" else {"grpo_programs": 0}
-
     def infer_settings(
-        self, part: Part, method: str, adapter: str, options: Mapping[str, Any], output: Path
+        self, part: Part, run: Mapping[str, Any], adapter: str, output: Path
     ) -> dict[str, Any]:
-        """The settings of `videopro infer` for a method on a benchmark."""
+        """The settings of `videopro infer` for a run of stages.yaml on a benchmark."""
         config = self.config
         own = {
             "benchmark": part.name,
             **part.settings,
             "model": config.model,
-            "method": method,
-            "backbone": {
-                **({"frames": part.frames} if part.frames is not None else {}),
-                **config.backbone,
-                **({"adapter": adapter} if adapter else {}),
-            },
+            "method": run["method"],
+            "backbone": {**given(frames=part.frames), **config.backbone, **given(adapter=adapter)},
             "options": config.modules,
-            **({"limit": config.limit} if config.limit is not None else {}),
+            **given(limit=config.limit),
         }
-        settings = merged(own, config.infer, {"options": options, "output": str(output)})
-        return settings if method != "native" else {**settings, "options": {}}
+        settings = merged(own, config.infer, {"options": run.get("options", {}), "output": str(output)})
+        return settings if run["method"] != "native" else {**settings, "options": {}}
 
     def stage(self, name: str, *commands: Command, **more: Any) -> Stage:
         """A stage with these commands, as stages.yaml describes it; `more` is about this reproduction."""
         row = STAGES[name.partition("-")[0]]
         started = tuple(self._started(command, row.get("starts", "once")) for command in commands)
         writes = tuple(self.output / path for path in row.get("writes", ()))
-        given = {"does": row.get("does"), "after": tuple(row.get("after", ())), "writes": writes, **more}
-        return Stage(name, commands=started, **given)
+        about = {"does": row.get("does"), "after": tuple(row.get("after", ())), "writes": writes, **more}
+        return Stage(name, commands=started, **about)
 
     def command(self, name: str, settings: Mapping[str, Any], file: str = "") -> Command:
         """A command whose settings are written into `configs/FILE.yaml` of the output; without a FILE, it has
         the command's name."""
         return Command(name, settings=settings, file=self.output / "configs" / f"{file or name}.yaml")
+
+    def rows(self, training: str, maker: str) -> str:
+        """The file of rows for a training that a stage makes."""
+        return str(self.output / next(each for each in STAGES[maker]["writes"] if f"/{training}." in each))
 
     def _started(self, command: Command, how: str) -> Command:
         """A command as its stage starts it: once; on each of the GPUs, which share its work; or by accelerate
@@ -173,8 +156,7 @@ class Road:
         if self.processes == 1 and not is_training:
             return replace(command, gpus=self.placed)
         way = "multi_gpu" if self.processes > 1 else "one_gpu" if self.gpus else "one_cpu"
-        if is_training and self.config.accelerate:
-            way = self.config.accelerate
+        way = (is_training and self.config.accelerate) or way
         # What the config says of a GPU's precision does not hold on a CPU.
         precision = () if self.gpus else ("--mixed_precision", "no")
         # Port 0: a free one, so that two reproductions do not meet.

@@ -7,12 +7,11 @@ import os
 import signal
 import statistics
 import subprocess
-import threading
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import asdict, dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ import psutil
 import yaml
 
 from videopro.cli import TIMES
-from videopro.commands.doctor import gpu_memory, nvidia_gpus
+from videopro.commands.doctor import size
 from videopro.commands.reproduce.stages import TRAININGS, Command, Stage
 from videopro.errors import RunError, reading_file
 from videopro.storage import write_file
@@ -29,20 +28,10 @@ _PATIENCE = 60.0
 """Seconds that commands get to exit after Ctrl-C before they are killed."""
 
 
-@dataclass(frozen=True)
-class Took:
-    """What a command took."""
-
-    seconds: float
-    working: float
-    """Seconds of these that grow with the work: its parts, by those after the first."""
-    spread: float
-    """By which share its working seconds may differ for as many other parts: two standard errors."""
-    cpu_seconds: float
-    memory: float
-    """Bytes of its largest process, at most."""
-    gpu_memory: float
-    """Bytes on all GPUs together, at most."""
+Took = dict[str, float]
+"""What a command took. seconds; working: those of them that grow with the work (its parts, by those after the
+first); spread: by which share these may differ for as many other parts (two standard errors); cpu_seconds;
+memory: bytes of its largest process, at most."""
 
 
 class Record:
@@ -66,19 +55,15 @@ class Record:
     def is_done(self, stage: Stage) -> bool:
         """Whether a stage was finished with its current commands, and no stage that it reads from was redone
         since."""
-        done, before = self.of(stage), [self._file(name) for name in stage.after]
+        done = self.of(stage)
         if done is None or done["commands"] != stage.key:
             return False
-        ended = self._file(stage.name).stat().st_mtime
-        return all(each.stat().st_mtime <= ended for each in before if each.exists())
-
-    def took(self, stage: Stage) -> list[Took]:
-        """What each command of a finished stage took."""
-        return [Took(**row) for row in (self.of(stage) or {"took": []})["took"]]
+        before = (path for kind in stage.after for path in self._folder.glob(f"{kind}*.json"))
+        return all(path.stat().st_mtime <= self._file(stage.name).stat().st_mtime for path in before)
 
     def add(self, stage: Stage, took: Sequence[Took]) -> None:
         """Record a finished stage. Raises RunError."""
-        row = {"commands": stage.key, "took": [asdict(each) for each in took]}
+        row = {"commands": stage.key, "took": took}
         write_file(self._file(stage.name), json.dumps(row, indent=1) + "\n")
 
 
@@ -108,10 +93,12 @@ def run_stages(stages: Sequence[Stage], folder: Path) -> None:
         if record.is_done(stage):
             print(f"{head}: already done", flush=True)
             continue
-        print("\n    ".join([head, *stage.shown]), flush=True)
+        print(head, *stage.commands, sep="\n    ", flush=True)
         took = _run_stage(stage, folder / "logs")
         record.add(stage, took)
-        print(f"    {stage.name} took {sum(each.seconds for each in took) / 60:.1f} min", flush=True)
+        minutes = sum(each["seconds"] for each in took) / 60
+        memory = size(max(each["memory"] for each in took))
+        print(f"    {stage.name} took {minutes:.1f} min, and {memory} of memory", flush=True)
 
 
 def write_settings(stages: Sequence[Stage]) -> None:
@@ -151,16 +138,7 @@ def _run(stage: Stage, command: Command, log: Path) -> Took:
     """Run a command, on each GPU if it is for each, and wait for all. The first one's output is shown."""
     times, began = log.with_suffix(".times"), time.time()
     times.unlink(missing_ok=True)
-    stop, used = threading.Event(), [0.0]
-
-    def watch() -> None:
-        while not stop.wait(1.0):
-            used.append(gpu_memory())
-
     with ExitStack() as stack:
-        if command.gpus != ("",) and nvidia_gpus():  # an idle one may use no memory yet
-            threading.Thread(target=watch, daemon=True).start()
-            stack.callback(stop.set)
         running, tees = [], []
         for environment in command.environments:
             process = subprocess.Popen(
@@ -191,26 +169,24 @@ def _run(stage: Stage, command: Command, log: Path) -> Took:
         )
     if any(unwritten):
         raise RunError(f"{log}: cannot be written (see above)")
-    return Took(
-        time.time() - began,
-        *_work_in(times, stage.kind in TRAININGS),
-        cpu_seconds=sum(usage.ru_utime + usage.ru_stime for usage in usages),
-        memory=1024.0 * max(usage.ru_maxrss for usage in usages),
-        gpu_memory=max(used),
-    )
+    working, spread = _work_in(times, stage.kind in TRAININGS)
+    return {
+        "seconds": time.time() - began,
+        "working": working,
+        "spread": spread,
+        "cpu_seconds": sum(usage.ru_utime + usage.ru_stime for usage in usages),
+        "memory": 1024.0 * max(usage.ru_maxrss for usage in usages),
+    }
 
 
 def _work_in(times: Path, trains: bool) -> tuple[float, float]:
     """The seconds that a command's parts take, by those after the first, and their spread (`Took`), of the
     process that worked longest."""
-    marks: dict[int, list[tuple[float, int]]] = {}
-    for line in times.read_text().splitlines() if times.exists() else ():
-        process, when, done = json.loads(line)
-        marks.setdefault(process, []).append((when, done))
+    lines = times.read_text().splitlines() if times.exists() else ()
     found = [(0.0, 1.0)]
-    for own in marks.values():
+    for _, own in groupby(sorted(map(json.loads, lines)), itemgetter(0)):
         each: list[tuple[float, int]] = []
-        for (before, had), (after, has) in pairwise(own):
+        for (_, before, had), (_, after, has) in pairwise(own):
             if has > had:
                 each.append((after - before, has - had))
             elif trains:
@@ -234,7 +210,6 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     os.killpg(process.pid, signal.SIGTERM)
     while _is_running(process.pid) and time.monotonic() < deadline:
         time.sleep(0.05)
-        process.poll()
     with suppress(ProcessLookupError):  # none is left
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

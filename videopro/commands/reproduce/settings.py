@@ -15,6 +15,14 @@ NONE = "none"
 """In place of a config: leave that out."""
 
 TABLES = ("1", "2", "4", "5", "figures")
+ABLATIONS = ("lvbench", "videomme")
+"""The benchmarks of Tables 2 and 4."""
+
+
+def given(**settings: Any) -> dict[str, Any]:
+    """Those of these settings that are set."""
+    return {name: value for name, value in settings.items() if value not in (None, "", {})}
+
 
 # They make fields, as `option` does.
 # ruff: noqa: RUF009
@@ -53,9 +61,6 @@ class ReproduceConfig:
     accelerate: str = _train("", "config in configs/accelerate, such as zero2; unset: by the number of GPUs")
     merge: bool = _train(False, "merge the last adapter into a plain checkpoint, to serve or publish")
     benchmarks: tuple[str, ...] = _evaluate(("videopro",), "those of Table 1; videopro: the paper's four")
-    ablation_benchmarks: tuple[str, ...] = _evaluate(
-        ("lvbench", "videomme"), "the benchmarks of Tables 2 and 4, of --benchmarks"
-    )
     tables: tuple[str, ...] = _evaluate(TABLES, f"tables to make: {', '.join(TABLES)}")
     limit: int | float | None = _evaluate(None, "questions to answer per benchmark, or a share below 1")
     infer: dict[str, Any] = _evaluate(dict, "other settings of videopro infer, such as in_flight=8")
@@ -68,8 +73,8 @@ class ReproduceConfig:
     check_manifest: bool = option(False, "compare what is known of the files with the hub, and run nothing")
 
     def __post_init__(self) -> None:
-        given = {"stage": ((*self.only, *self.skip), STAGES), "table": (self.tables, TABLES)}
-        for kind, (names, known) in given.items():
+        named = {"stage": ((*self.only, *self.skip), STAGES), "table": (self.tables, TABLES)}
+        for kind, (names, known) in named.items():
             for name in names:
                 if name not in known:
                     raise ConfigError(f"unknown {kind} {name!r}; the {kind}s are {', '.join(known)}")
@@ -89,14 +94,9 @@ class ReproduceConfig:
         return self.grpo != NONE and not self.grpo_adapter
 
     @property
-    def has_teacher(self) -> bool:
-        """Whether a teacher writes programs."""
-        return self.synthesis != NONE
-
-    @property
     def makers(self) -> dict[str, str]:
         """The stage that makes the rows of each training; "" if they are made elsewhere, or not needed."""
-        sft = "synthesize" if self.has_teacher else "rejection"
+        sft = "rejection" if self.synthesis == NONE else "synthesize"
         grpo = "synthesize" if self.grpo_prompts == "teacher" else "prompts"
         return {
             "sft": sft if self.trains_sft and not self.sft_data else "",

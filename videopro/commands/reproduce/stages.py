@@ -26,8 +26,6 @@ _PROGRAMS = {
     "python": (),
 }
 """What can be typed first in a command, as arguments of this Python."""
-_SHOWN = 3
-"""Commands of a stage that are shown."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +83,7 @@ class Stage:
     """Its description in the plan."""
     commands: tuple[Command, ...]
     after: tuple[str, ...] = ()
-    """The stages whose files it reads."""
+    """The kinds of stages whose files it reads."""
     writes: tuple[Path, ...] = ()
     """Files that exist when it is done."""
     fetches: tuple[Path, ...] = ()
@@ -101,9 +99,3 @@ class Stage:
         """Its commands and their settings, JSON-able, to see whether they changed."""
         rows = [[each.name, each.arguments, each.settings] for each in self.commands]
         return json.loads(json.dumps(rows, default=str))
-
-    @property
-    def shown(self) -> list[str]:
-        """The first commands as lines, and the number of others."""
-        lines, more = [str(each) for each in self.commands[:_SHOWN]], len(self.commands) - _SHOWN
-        return [*lines, f"... and {more} more like these"] if more > 0 else lines
