@@ -23,8 +23,8 @@ def test_finished_cells_are_kept_and_missing_ones_are_run(
 
     monkeypatch.setattr(simlib, "train", noting)
 
-    def run(arms: tuple[str, ...], world: str = "val") -> dict[str, dict[str, object]]:
-        simlib.work(simlib.SimlibSettings(arms=arms, steps=2, world=world, output=output))
+    def run(arms: tuple[str, ...], *worlds: str) -> dict[str, dict[str, object]]:
+        simlib.work(simlib.SimlibSettings(arms=arms, steps=2, worlds=worlds or ("val",), output=output))
         return json.loads(output.read_text())["reads"]
 
     first = run(("fixed",))
@@ -32,13 +32,19 @@ def test_finished_cells_are_kept_and_missing_ones_are_run(
     both = run(("fixed", "dropped"))
     assert trained == ["fixed", "dropped"]
     assert both["fixed/0/0.5/2"] == first["fixed/0/0.5/2"]
-    opened = run(("fixed",), "test")
+    opened = run(("fixed",), "val", "test")
     assert trained == ["fixed", "dropped"]
+    assert opened["fixed/0/0.5/2"]["val"] == first["fixed/0/0.5/2"]["val"]
     assert set(opened["fixed/0/0.5/2"]["test"]) == {*TESTS}
     assert "test" not in opened["dropped/0/0.5/2"]
     table = json.loads(output.read_text())["by_arm"]
     assert set(table) == {"val: fixed, 0.5, 2", "test: fixed, 0.5, 2", "val: dropped, 0.5, 2"}
     assert table["val: fixed, 0.5, 2"]["seeds"] == 1
+    # On a machine that has the record alone, both worlds are those of one training.
+    monkeypatch.setenv("VIDEOPRO_CACHE", str(tmp_path / "another"))
+    again = run(("dropped",), "val", "test")
+    assert trained == ["fixed", "dropped", "dropped"]
+    assert {"val", "test"} <= again["dropped/0/0.5/2"].keys()
 
 
 def test_the_mean_of_seeds_is_shown_with_the_least_and_the_most() -> None:
