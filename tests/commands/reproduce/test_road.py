@@ -530,6 +530,12 @@ def test_the_disk_has_room_for_what_the_pilot_measured(
     found = {each.name: each.text for each in examine(walked, stages) if each.name.startswith("disk")}
     assert "36.5 GB for outputs (by a pilot of 20 rows)" in found["disk"]
     assert "5.0 GB for cache (by a pilot of 20 rows)" in found["disk of the cache"]
+    # Of an hour that it knew nothing of, it says nothing, and divides by nothing.
+    path = walked.output / "pilot/pilot.json"
+    empty = json.loads(path.read_text())
+    empty["stages"]["infer-program"]["work"] = [0, 0]
+    path.write_text(json.dumps(empty))
+    assert "12.0 GB for outputs (by a pilot" in disks(walked, "sft", "infer-program")["disk"].text
     # It says nothing of the stages that it has not run.
     assert "28.0 GB for outputs (10.0" in disks(walked, "sft", "grpo")["disk"].text
 

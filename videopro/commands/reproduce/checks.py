@@ -93,7 +93,7 @@ def _data(road: Road, waiting: set[str]) -> Iterator[Finding]:
         if not found.is_counted:
             state, text = "missing", "to be downloaded"
             if not comes:
-                state, text = "broken", "its questions cannot be read; put the official files there"
+                state, text = "broken", f"its questions cannot be read; run {part.check}"
         yield Finding("data", f"{part.folder} {part.split}", state, f"{part.root}: {text}")
 
 
@@ -102,7 +102,7 @@ def _rows(road: Road, waiting: set[str]) -> Iterator[Finding]:
     for kind in TRAININGS:
         name = getattr(road.config, f"{kind}_data")
         if name and kind in waiting:
-            problem = "" if Path(name).is_file() else f"{name}: is not a file"
+            problem = "" if Path(name).is_file() else f"{name}: is not a file; pass the file with the rows"
             yield Finding("data", f"rows for {kind}", "broken" if problem else "ok", problem or name)
 
 

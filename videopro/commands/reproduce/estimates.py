@@ -101,7 +101,8 @@ class Work:
         outputs = 0.0
         for stage in stages:
             row, settings = found[stage.name], stage.commands[0].settings or {}
-            grown = sum(self.of(stage, each) or 0 for each in stage.commands) / sum(row["work"])
+            work, had = sum(self.of(stage, each) or 0 for each in stage.commands), sum(row["work"])
+            grown = work / had if had else 0.0
             # A training's output does not grow with its steps, and the pilot's has one checkpoint.
             outputs += row["bytes"] * (
                 settings.get("save_total_limit", 1) if stage.kind in TRAININGS else grown

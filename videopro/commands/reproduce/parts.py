@@ -61,6 +61,11 @@ class Part:
         return given(root=str(self.root), split=self.split, protocol=self.protocol)
 
     @property
+    def check(self) -> str:
+        """The command that says what of its files is missing or damaged."""
+        return f"videopro benchmarks check {self.name} --split {self.split} --root {self.root}"
+
+    @property
     def repositories(self) -> list[Repository]:
         """Those of the hub that have its files."""
         return manifest(self.name).of(self.split)

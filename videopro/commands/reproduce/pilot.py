@@ -77,7 +77,9 @@ def run_pilot(road: Road, stages: Sequence[Stage]) -> None:
         for stage in all_few
         if record.is_done(stage)
     }
-    content = {"rows": road.config.pilot_rows, "cached": bytes_in(cache) / work.hours, "stages": found}
+    # Of a benchmark without a published size the hours are not known.
+    cached = bytes_in(cache) / work.hours if work.hours else 0.0
+    content = {"rows": road.config.pilot_rows, "cached": cached, "stages": found}
     write_file(few.output / "pilot.json", json.dumps(content, indent=1) + "\n")
 
 
