@@ -535,7 +535,8 @@ def test_the_disk_has_room_for_what_the_pilot_measured(
     empty = json.loads(path.read_text())
     empty["stages"]["infer-program"]["work"] = [0, 0]
     path.write_text(json.dumps(empty))
-    assert "12.0 GB for outputs (by a pilot" in disks(walked, "sft", "infer-program")["disk"].text
+    found = {each.name: each.text for each in examine(walked, stages)}
+    assert "12.0 GB for outputs (by a pilot of 20 rows)" in found["disk"]
     # It says nothing of the stages that it has not run.
     assert "28.0 GB for outputs (10.0" in disks(walked, "sft", "grpo")["disk"].text
 
