@@ -26,7 +26,7 @@ from videopro.commands.reproduce.command import COMMAND, main, selected
 from videopro.commands.reproduce.estimates import Estimate, Measured, Work, estimate, plan_of_synthesis
 from videopro.commands.reproduce.order import stages_of
 from videopro.commands.reproduce.parts import Part, Size
-from videopro.commands.reproduce.pilot import pilot_of
+from videopro.commands.reproduce.pilot import pilot_of, show_pilot
 from videopro.commands.reproduce.road import Road
 from videopro.commands.reproduce.stages import Stage
 from videopro.errors import ConfigError
@@ -233,12 +233,19 @@ def test_a_pilot_takes_the_place_of_assumptions(tmp_path: Path) -> None:
         "spread": 0.25,
         "cpu_seconds": 1.0,
         "memory": 1.0,
+        "gpu_memory": 0.0,
     }
     measured = Measured(
         20,
         {
             "infer-program": {"work": [5, 5], "took": [took, took]},
-            "synthesize": {"work": [20], "took": [took], "rows": {"sft": 10, "grpo": 40}, "tokens": [9, 9]},
+            "synthesize": {
+                "work": [20],
+                "took": [took],
+                "rows": {"sft": 10, "grpo": 40},
+                "tokens": [3_000, 1_000],
+                "cost": 0.5,
+            },
         },
     )
     plan = {
@@ -246,9 +253,12 @@ def test_a_pilot_takes_the_place_of_assumptions(tmp_path: Path) -> None:
         "videos": 1_200,
         "sides": {"sft": {"questions": 4_000}, "grpo": {"questions": 5_000}},
         "rows": {"sft": {"rows": 1, "target": 5_000}, "grpo": {"rows": 1, "target": 9_500}},
-        "teacher": {"requests": 0},
+        "teacher": {"requests": 30_000, "tokens in": 1, "tokens out": 1, "cost": 1.0},
     }
     found = takes(road(tmp_path, gpus=0), plan, measured)
+    # 20 questions took 4,000 tokens and half a dollar: 9,000 take 450 times as much.
+    asks = "9,000 questions, 30,000 requests and 1.8 million teacher tokens"
+    assert (found["synthesize"].works_on, found["synthesize"].dollars) == (asks, 225.0)
     assert found["infer-program"].seconds == (20 + 4_898 * 0.75, 20 + 4_898, 20 + 4_898 * 1.25)
     assert found["infer-program"].basis == "here"
     # 4,000 questions give a row for SFT each two, and 5,000 two prompts each, of which 9,500 are kept.
@@ -292,6 +302,22 @@ def test_a_plan_rests_on_the_pilot_that_there_is(
     # Of other settings it says nothing.
     main([*flags, "--plan", "--infer", "in_flight=2"])
     assert "by a pilot" not in capsys.readouterr().out
+
+
+def test_a_pilot_says_what_it_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    took = [
+        {"seconds": 200.0, "memory": 3e9, "gpu_memory": 0.0},
+        {"seconds": 100.0, "memory": 2e9, "gpu_memory": 40e9},
+    ]
+    stages = {
+        "synthesize": {"work": [20.0, None], "took": took, "bytes": 7e6, "tokens": [3_000, 1_000]},
+        "report": {"work": [1.0], "took": took[:1], "bytes": 1e6},
+    }
+    show_pilot(Measured(20, stages, 5e8))
+    rows = [" ".join(line.replace("│", " ").split()) for line in capsys.readouterr().out.splitlines()]
+    assert "synthesize 20 questions 5 min 3.0 GB 40.0 GB 7 MB 4,000" in rows
+    assert "report 1 3 min 3.0 GB 0 MB 1 MB -" in rows
+    assert "20 rows; the cache grows by 500 MB for each hour of video." in rows
 
 
 def test_a_pilot_has_few_rows_of_everything(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Stages that are run, fail, are done before, or were done with other settings."""
 
+import re
 import signal
 import subprocess
 import sys
@@ -98,6 +99,26 @@ def test_a_command_runs_on_each_gpu_at_once(tmp_path: Path) -> None:
     assert sorted((tmp_path / "logs/index.log").read_text().splitlines()) == ["on 4", "on 5"]
     assert str(shared).startswith("CUDA_VISIBLE_DEVICES=4 videopro index ")
     assert str(shared).endswith("  # and on 1 other GPUs")
+
+
+def test_the_memory_of_gpus_is_what_the_fullest_had_in_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command ends when two GPUs have said twice what they use; one that cannot say so counts nothing."""
+    tool = tmp_path / "nvidia-smi"
+    tool.write_text(
+        f"#!/bin/sh\nprintf '512\\n[N/A]\\n'; printf '2048\\n[N/A]\\n'; touch {tmp_path}/used; sleep 60\n"
+    )
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    trains = stage(
+        "sft", "import time\nwhile not os.path.exists('used'): time.sleep(0.01)\nopen('sft', 'w')", tmp_path
+    )
+    run_stages([trains], tmp_path)
+    done = Record(tmp_path).of(trains)
+    assert done is not None
+    assert done["took"][0]["gpu_memory"] == 2 * 1024**3
+    assert re.search(r"sft took 0\.\d min, [\d.]+ [MG]B of memory, 2\.1 GB of a GPU", capsys.readouterr().out)
 
 
 def test_it_is_recorded_what_a_command_took(tmp_path: Path) -> None:

@@ -164,10 +164,12 @@ def estimate(work: Work, stage: Stage) -> Estimate:
         works_on = f"what {work.road.config.makers[stage.kind]} leaves"
     if stage.kind == "synthesize" and plan is not None and plan["teacher"]["requests"]:
         teacher = plan["teacher"]
-        dollars, tokens = teacher["cost"], (teacher["tokens in"] + teacher["tokens out"]) / 1e6
-        works_on += f", {teacher['requests']:,} requests and {tokens:,.1f} million teacher tokens"
-        if measured and measured["cost"] is not None:
-            dollars = measured["cost"] * known / measured["work"][0]
+        dollars, tokens = teacher["cost"], teacher["tokens in"] + teacher["tokens out"]
+        if measured:
+            grown = known / measured["work"][0]
+            tokens = sum(measured["tokens"]) * grown
+            dollars = measured["cost"] * grown if dollars is not None else None
+        works_on += f", {teacher['requests']:,} requests and {tokens / 1e6:,.1f} million teacher tokens"
     if measured:
         parts = zip(measured["took"], measured["work"], amounts, strict=True)
         spans = [_measured(took, had, amount) for took, had, amount in parts if amount is not None]

@@ -9,16 +9,19 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from videopro.commands.doctor import bytes_in
-from videopro.commands.reproduce.estimates import Measured, Work, plan_of_synthesis
+from rich.console import Console
+from rich.table import Table
+
+from videopro.commands.doctor import bytes_in, size
+from videopro.commands.reproduce.estimates import Measured, Work, duration, number, plan_of_synthesis
 from videopro.commands.reproduce.order import stages_of
 from videopro.commands.reproduce.road import Road
-from videopro.commands.reproduce.running import Record, run_stages, write_settings
-from videopro.commands.reproduce.stages import FILES, TRAININGS, Stage
+from videopro.commands.reproduce.running import Record, memory, run_stages, write_settings
+from videopro.commands.reproduce.stages import FILES, STAGES, TRAININGS, Stage
 from videopro.storage import write_file
 
 STEPS = 4
@@ -72,15 +75,28 @@ def run_pilot(road: Road, stages: Sequence[Stage]) -> None:
             **(record.of(stage) or {}),
             "work": [work.of(stage, command) for command in stage.commands],
             "bytes": sum(bytes_in(path.parent) for path in stage.writes),
-            **(_gave(few) if stage.kind == "synthesize" else {}),
+            **_gave(few, stage),
         }
         for stage in all_few
         if record.is_done(stage)
     }
     # Of a benchmark without a published size the hours are not known.
     cached = bytes_in(cache) / work.hours if work.hours else 0.0
-    content = {"rows": road.config.pilot_rows, "cached": cached, "stages": found}
-    write_file(few.output / "pilot.json", json.dumps(content, indent=1) + "\n")
+    measured = Measured(road.config.pilot_rows, found, cached)
+    write_file(few.output / "pilot.json", json.dumps(asdict(measured), indent=1) + "\n")
+    show_pilot(measured)
+
+
+def show_pilot(measured: Measured) -> None:
+    """Print what a pilot's stages took."""
+    caption = f"{measured.rows} rows; the cache grows by {size(measured.cached)} for each hour of video."
+    table = Table("stage", "worked on", "time", "memory", "of a GPU", "written", "tokens", caption=caption)
+    for name, row in measured.stages.items():
+        unit, worked = STAGES[name.partition("-")[0]]["unit"], number(sum(filter(None, row["work"])))
+        seconds, tokens = sum(each["seconds"] for each in row["took"]), sum(row.get("tokens", ()))
+        took, written = memory(row["took"]), size(row["bytes"])
+        table.add_row(name, f"{worked} {unit}", duration(seconds), *took, written, number(tokens or None))
+    Console().print(table)
 
 
 def _fill(road: Road, stage: Stage) -> None:
@@ -93,8 +109,12 @@ def _fill(road: Road, stage: Stage) -> None:
         write_file(path, "".join(rows[number % len(rows)] for number in range(needed)))
 
 
-def _gave(road: Road) -> dict[str, Any]:
-    """The rows that the synthesis made, and its teacher's tokens and cost."""
-    card = json.loads((road.output / "synthesis" / "card.json").read_text())
-    used, rows = card["teacher"], {kind: card[kind]["rows"] for kind in TRAININGS}
-    return {"tokens": [used["tokens_in"], used["tokens_out"]], "cost": used["cost"], "rows": rows}
+def _gave(road: Road, stage: Stage) -> dict[str, Any]:
+    """The tokens of a stage that counts them, in and out; of a synthesis, those of its teacher, and their
+    cost and the rows that it made."""
+    if stage.kind == "synthesize":
+        card = json.loads((road.output / "synthesis" / "card.json").read_text())
+        used, rows = card["teacher"], {kind: card[kind]["rows"] for kind in TRAININGS}
+        return {"tokens": [used["tokens_in"], used["tokens_out"]], "cost": used["cost"], "rows": rows}
+    costs = [json.loads(path.read_text())["cost"] for path in stage.writes if stage.kind == "infer"]
+    return {"tokens": [sum(each[name] for each in costs) for name in ("tokens_in", "tokens_out")]}

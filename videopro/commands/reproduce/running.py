@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import statistics
 import subprocess
@@ -26,6 +27,8 @@ from videopro.storage import write_file
 
 _PATIENCE = 60.0
 """Seconds that commands get to exit after Ctrl-C before they are killed."""
+_GPU_MEMORY = ("nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits", "--loop=1")
+"""Prints the MiB in use on each GPU, each second."""
 
 
 Took = dict[str, float]
@@ -67,6 +70,11 @@ class Record:
         write_file(self._file(stage.name), json.dumps(row, indent=1) + "\n")
 
 
+def memory(took: Sequence[Took]) -> list[str]:
+    """The memory that commands took at most: of a process, and of a GPU."""
+    return [size(max(each[kind] for each in took)) for kind in ("memory", "gpu_memory")]
+
+
 def check_same(stages: Sequence[Stage], record: Record) -> None:
     """Raise RunError for a stage that was finished with other settings: later stages would mix both."""
     for stage in stages:
@@ -97,8 +105,8 @@ def run_stages(stages: Sequence[Stage], folder: Path) -> None:
         took = _run_stage(stage, folder / "logs")
         record.add(stage, took)
         minutes = sum(each["seconds"] for each in took) / 60
-        memory = size(max(each["memory"] for each in took))
-        print(f"    {stage.name} took {minutes:.1f} min, and {memory} of memory", flush=True)
+        most, of_gpu = memory(took)
+        print(f"    {stage.name} took {minutes:.1f} min, {most} of memory, {of_gpu} of a GPU", flush=True)
 
 
 def write_settings(stages: Sequence[Stage]) -> None:
@@ -136,9 +144,12 @@ def _run_stage(stage: Stage, logs: Path) -> list[Took]:
 
 def _run(stage: Stage, command: Command, log: Path) -> Took:
     """Run a command, on each GPU if it is for each, and wait for all. The first one's output is shown."""
-    times, began = log.with_suffix(".times"), time.time()
+    times, gpus, began = log.with_suffix(".times"), log.with_suffix(".gpus"), time.time()
     times.unlink(missing_ok=True)
     with ExitStack() as stack:
+        watching = stack.enter_context(gpus.open("wb"))
+        if shutil.which(_GPU_MEMORY[0]):
+            stack.callback(_end, subprocess.Popen(_GPU_MEMORY, stdout=watching, process_group=0))
         running, tees = [], []
         for environment in command.environments:
             process = subprocess.Popen(
@@ -176,6 +187,7 @@ def _run(stage: Stage, command: Command, log: Path) -> Took:
         "spread": spread,
         "cpu_seconds": sum(usage.ru_utime + usage.ru_stime for usage in usages),
         "memory": 1024.0 * max(usage.ru_maxrss for usage in usages),
+        "gpu_memory": 2.0**20 * max(map(int, filter(str.isdigit, gpus.read_text().split())), default=0),
     }
 
 
