@@ -5,14 +5,15 @@ lacks.
 
 A cell is an arm with a seed; each seed has its own stories in training and in each world, its own prompts and
 starting planner. `start` is trained on all four kinds of rows that a teacher with faults makes; `without-R1`
-to `-R4` on as many rows without one kind, and `tokens-without-R1` to `-R4` on as many tokens of replies. The
-other arms go on from `start` for the same CPU seconds, those of the sandboxes included: more of the teacher's
-rows, rejection, GRPO, both in turn, and GRPO with another reward. The record has for each cell how many
-questions of each story are answered right, by the first program and after a refinement. Refinement and
-routing are read from the planners that `start` trained, under other channels too; and from planners without a
-fault: `faultless`, which writes the best program first, and `faultless-look`. Writes perf/simlib_claims.json,
-with CPU seconds. `--worlds val test` opens the test world, after docs/results/simlib.md had its hypotheses. A
-cell whose weights are not in the cache is trained and measured again."""
+to `-R4` on as many rows without one kind, and `tokens-without-R1` to `-R4` on as many tokens of replies, as
+many in a step. The other arms go on from `start` for the same CPU seconds, those of the sandboxes included:
+more of the teacher's rows, rejection, GRPO, both in turn, and GRPO with another reward. The record has for
+each cell how many questions of each story are answered right, by the first program and after a refinement.
+Refinement and routing are read from the planners that `start` trained, under other channels too; and from
+planners without a fault: `faultless`, which writes the best program first, and `faultless-look`. Writes
+perf/simlib_claims.json, with CPU seconds. `--worlds val test` opens the test world, after
+docs/results/simlib.md had its hypotheses. A cell whose weights are not in the cache is trained and measured
+again."""
 
 from __future__ import annotations
 
@@ -114,19 +115,31 @@ def taught(seed: int) -> list[tuple[str, Lesson]]:
     return [(kind, Lesson(reference, [question], [reply])) for kind, reference, question, reply in rows]
 
 
+def tokens(lesson: Lesson) -> int:
+    """The tokens of a lesson's replies."""
+    return sum(map(len, lesson.replies))
+
+
 def chosen(rows: Sequence[tuple[str, Lesson]], arm: str) -> list[Lesson]:
-    """An arm's rows. Arms have as many rows, or as many tokens of replies, as the smallest of them."""
-    left = {kind: [each for name, each in rows if name != kind] for kind in KINDS}
-    kept = left[arm[-2:]] if "without" in arm else [each for _, each in rows]
+    """An arm's rows: those of `start` are of all kinds, and as many as each of `without` can have; those of
+    `tokens` have as many tokens as those of `start`."""
+    most = min(sum(kind != left for kind, _ in rows) for left in KINDS)
+    all_kinds = [each for _, each in rows][:most]
+    if "without" not in arm:
+        return all_kinds
+    kept = [each for kind, each in rows if kind != arm[-2:]]
     if not arm.startswith("tokens"):
-        return kept[: min(map(len, left.values()))]
-    sizes = np.cumsum([len(each.replies[0]) for each in kept])
-    most = min(sum(len(each.replies[0]) for each in part) for part in left.values())
-    return kept[: int(np.searchsorted(sizes, most))]
+        return kept[:most]
+    return kept[: int(np.searchsorted(np.cumsum([*map(tokens, kept)]), sum(map(tokens, all_kinds)))) + 1]
 
 
-def batches(lessons: Sequence[Lesson], rng: np.random.Generator) -> Iterator[list[Lesson]]:
-    """Batches of ROWS rows, without end; rows about one library become one lesson."""
+def batches(
+    lessons: Sequence[Lesson],
+    rng: np.random.Generator,
+    size: Callable[[Lesson], int] = lambda lesson: len(lesson.questions),
+    most: float = ROWS,
+) -> Iterator[list[Lesson]]:
+    """Batches of at least this size, without end; rows about one library become one lesson."""
     while True:
         # Stories stay together: their library is read once.
         groups: dict[str, list[Lesson]] = {}
@@ -139,7 +152,7 @@ def batches(lessons: Sequence[Lesson], rng: np.random.Generator) -> Iterator[lis
         batch: list[Lesson] = []
         for at in rng.permutation(len(joined)):
             batch.append(joined[at])
-            if sum(len(each.questions) for each in batch) >= ROWS:
+            if sum(map(size, batch)) >= most:
                 yield batch
                 batch = []
         if batch:
@@ -153,7 +166,11 @@ def fine_tuned(seed: int, arm: str) -> Decoder:
     """A planner that is trained on an arm's rows."""
     torch.manual_seed(seed)
     learner = Learner(Decoder(SIZE), 3e-3)
-    feed = batches(chosen(taught(seed), arm), np.random.default_rng([23, seed]))
+    rows, rng = chosen(taught(seed), arm), np.random.default_rng([23, seed])
+    feed = batches(rows, rng)
+    if arm.startswith("tokens"):
+        all_kinds = chosen(taught(seed), "start")
+        feed = batches(rows, rng, tokens, ROWS * sum(map(tokens, all_kinds)) / len(all_kinds))
     for step in range(STEPS):
         learner.step(next(feed), step / STEPS, warmup=40)
     return learner.decoder

@@ -4,6 +4,7 @@ decoders."""
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from perf import simlib, simlib_claims
@@ -94,13 +95,17 @@ def test_cells_of_the_claims_go_on_from_their_start(tmp_path: Path, monkeypatch:
 
 
 def test_arms_that_leave_a_kind_out_have_as_many_rows_or_tokens() -> None:
-    rows = [(f"R{1 + number % 4}", Lesson([[5]], [[6]], [[7] * (1 + number % 4)])) for number in range(40)]
-    # Ten of each kind; replies of 1, 2, 3 and 4 tokens. Without R4: 30 rows of 60 tokens.
-    kept = {arm: simlib_claims.chosen(rows, arm) for arm in simlib_claims.LEFT_OUT}
-    for kind in range(1, 5):
-        lessons = kept[f"without-R{kind}"]
-        assert len(lessons) == 30
-        assert all(len(each.replies[0]) != kind for each in lessons)
-        tokens = sum(len(each.replies[0]) for each in kept[f"tokens-without-R{kind}"])
-        assert 60 - 4 < tokens <= 60
+    # Ten times three rows of R1 and one of each other kind; replies of 1, 2, 3 and 4 tokens. Without R1 there
+    # are 30 rows, and the first 30 of all kinds have 60 tokens.
+    kinds = [1, 1, 1, 2, 3, 4] * 10
+    rows = [(f"R{kind}", Lesson([[number]], [[6]], [[7] * kind])) for number, kind in enumerate(kinds)]
     assert len(simlib_claims.chosen(rows, "start")) == 30
+    for kind in range(1, 5):
+        lessons = simlib_claims.chosen(rows, f"without-R{kind}")
+        assert len(lessons) == 30
+        of_tokens = simlib_claims.chosen(rows, f"tokens-without-R{kind}")
+        assert 60 <= sum(map(simlib_claims.tokens, of_tokens)) < 60 + 4
+        assert all(len(each.replies[0]) != kind for each in (*lessons, *of_tokens))
+        # Nothing joins rows about other libraries: a batch ends with the row that fills it.
+        feed = simlib_claims.batches(of_tokens, np.random.default_rng(0), simlib_claims.tokens, 12.0)
+        assert all(12 <= sum(map(simlib_claims.tokens, next(feed))) < 12 + 4 for _ in range(3))
