@@ -18,14 +18,17 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import numpy as np
 import torch
 
 from perf import ROOT
 from perf.command import run_command
 from perf.recorded import print_tables
 from perf.recording import recorded_rows, write_record
+from perf.simlib_findings import corrected, difference
 from videopro.cli import cache_root, setting
 from videopro.simlib import ARMS, TESTS, Decoder, DecoderPlanner, measure, shortcuts, train
+from videopro.simlib.training import HAS_BFLOAT16
 
 STORIES = {"val": 40, "test": 120}
 """Stories of each test, by world."""
@@ -61,12 +64,13 @@ def cell(
             "parameters": sum(part.numel() for part in trained.decoder.parameters()),
             "cpu_s": round(trained.cpu_seconds, 1),
             "losses": trained.losses,
+            "bfloat16": HAS_BFLOAT16,
         }
     planner = DecoderPlanner(Decoder.load(weights))
     for world in worlds:
         if world not in row:
             began = time.process_time()
-            row[world] = {test: measure(planner, test, world, STORIES[world]) for test in TESTS}
+            row[world] = {test: measure(planner, test, world, STORIES[world], seed=seed) for test in TESTS}
             row[f"{world}_cpu_s"] = round(time.process_time() - began, 1)
     return row
 
@@ -89,6 +93,27 @@ def by_arm(cells: dict[str, dict[str, Any]]) -> dict[str, Any]:
         }
         for name, rows in groups.items()
     }
+
+
+def differences(cells: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """The hypotheses that compare shares of the oracle's programs: arms, and tests, over seeds."""
+    pairs = {
+        "curriculum over renamed, both": (("curriculum", "both"), ("renamed", "both")),
+        "curriculum over renamed, fixed": (("curriculum", "fixed"), ("renamed", "fixed")),
+        "curriculum, wordings over both": (("curriculum", "wordings"), ("curriculum", "both")),
+        "renamed, wordings over both": (("renamed", "wordings"), ("renamed", "both")),
+    }
+    gaps: dict[str, list[tuple[Any, Any]]] = {}
+    for name, row in cells.items():
+        arm, rest = name.split("/", 1)
+        size = rest.split("/")[1]
+        for world in STORIES:
+            for what, ((first, test), (second, other)) in pairs.items():
+                over = cells.get(f"{second}/{rest}", {})
+                if arm == first and world in row and world in over:
+                    gap = row[world][test]["same"] - over[world][other]["same"]
+                    gaps.setdefault(f"{world}: {what}, {size}", []).append((np.array([gap]), np.ones(1)))
+    return corrected({name: difference(each) for name, each in gaps.items() if len(each) > 1})
 
 
 def _over_seeds(found: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
@@ -118,7 +143,7 @@ def work(settings: SimlibSettings) -> None:
                     continue
                 cells[name] = cell(arm, seed, size, settings.steps, settings.worlds, row)
                 write_record(settings.output, {"stories": STORIES, "reads": cells})
-    tables = {"shortcuts": shortcuts("val", 200), "by_arm": by_arm(cells)}
+    tables = {"shortcuts": shortcuts("val", 200), "by_arm": by_arm(cells), "differences": differences(cells)}
     record = {"stories": STORIES, **tables, "reads": cells}
     write_record(settings.output, record)
     print_tables("perf/simlib.json", record)

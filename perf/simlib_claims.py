@@ -17,8 +17,9 @@ again."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -47,24 +48,27 @@ from videopro.simlib import (
 )
 from videopro.simlib import reinforcing as own
 from videopro.simlib.asking import Scripted
+from videopro.simlib.decoder import read_ids
 from videopro.simlib.reinforcing import overlap
 from videopro.simlib.routes import choices
 from videopro.simlib.rows import Row
 from videopro.simlib.story import Asked
 from videopro.simlib.teaching import BOTH_STORED, NATIVE, is_right, lesson
-from videopro.simlib.training import Learner
+from videopro.simlib.training import HAS_BFLOAT16, Learner
 from videopro.traces import PLAN_KINDS, Execution, Round
 from videopro.traces.scoring import Mode
+from videopro.train.rewards import WEIGHTS
 
 SIZE = "0.5"
 STORIES = {"val": 40, "test": 60}
 """Stories by world."""
-TAUGHT_STORIES, STEPS, ROWS = 800, 450, 20
-"""Stories of the teacher's rows; steps of a start, and rows of a step."""
-SECONDS = 150.0
+TAUGHT_STORIES, SEEN, ROWS = 800, 9_000, 20
+"""Stories of the teacher's rows; rows that a start sees, and those of a step."""
+SECONDS = 100.0
 """CPU seconds for which an arm goes on from a start."""
 RATE, RATES = 1e-4, {"more-rows": 1e-3}
-"""Learning rates of the arms that go on, chosen on val with seed 0."""
+"""Learning rates of the arms that go on (RATE: where RATES has none), chosen on val with seed 0 among these
+and those of TRIALS."""
 GROUPS, SAMPLES = 2, 8
 """Libraries of a step of GRPO and of rejection, and replies to each of their questions."""
 QUESTIONS = 6
@@ -120,9 +124,15 @@ def tokens(lesson: Lesson) -> int:
     return sum(map(len, lesson.replies))
 
 
+def _rows_of(lesson: Lesson) -> int:
+    return len(lesson.questions)
+
+
 def chosen(rows: Sequence[tuple[str, Lesson]], arm: str) -> list[Lesson]:
     """An arm's rows: those of `start` are of all kinds, and as many as each of `without` can have; those of
     `tokens` have as many tokens as those of `start`."""
+    # In a drawn order, so that each arm has rows from all stories.
+    rows = [rows[at] for at in np.random.default_rng(31).permutation(len(rows))]
     most = min(sum(kind != left for kind, _ in rows) for left in KINDS)
     all_kinds = [each for _, each in rows][:most]
     if "without" not in arm:
@@ -136,8 +146,8 @@ def chosen(rows: Sequence[tuple[str, Lesson]], arm: str) -> list[Lesson]:
 def batches(
     lessons: Sequence[Lesson],
     rng: np.random.Generator,
-    size: Callable[[Lesson], int] = lambda lesson: len(lesson.questions),
-    most: float = ROWS,
+    size: Callable[[Lesson], int],
+    most: float,
 ) -> Iterator[list[Lesson]]:
     """Batches of at least this size, without end; rows about one library become one lesson."""
     while True:
@@ -162,48 +172,41 @@ def batches(
 # ---- arms --------------------------------------------------------------------------------------------------
 
 
-def fine_tuned(seed: int, arm: str) -> Decoder:
-    """A planner that is trained on an arm's rows."""
+def fine_tuned(seed: int, arm: str) -> Learner:
+    """A planner that is trained on an arm's rows until it has seen SEEN of them, or as many tokens of replies
+    as `start` sees."""
     torch.manual_seed(seed)
-    learner = Learner(Decoder(SIZE), 3e-3)
+    learner, seen = Learner(Decoder(SIZE), 3e-3), 0
     rows, rng = chosen(taught(seed), arm), np.random.default_rng([23, seed])
-    feed = batches(rows, rng)
+    size, each = _rows_of, 1.0
     if arm.startswith("tokens"):
         all_kinds = chosen(taught(seed), "start")
-        feed = batches(rows, rng, tokens, ROWS * sum(map(tokens, all_kinds)) / len(all_kinds))
-    for step in range(STEPS):
-        learner.step(next(feed), step / STEPS, warmup=40)
-    return learner.decoder
+        size, each = tokens, sum(map(tokens, all_kinds)) / len(all_kinds)
+    feed = batches(rows, rng, size, ROWS * each)
+    while seen < SEEN * each:
+        batch = next(feed)
+        learner.step(batch, seen / (SEEN * each), warmup=40)
+        seen += sum(map(size, batch))
+    return learner
 
 
-Reward = Callable[[Rollout], float]
+def earned(rollout: Rollout, overlap: float, *, no_mode: bool = False) -> float:
+    """Eq. 3's reward, if need be without the mode, and half of an `overlap`."""
+    weights = {**WEIGHTS, "mode_consistency": 0.0} if no_mode else WEIGHTS
+    parts = asdict(rollout.rewards)
+    return sum(weight * (parts[name] or 0.0) for name, weight in weights.items()) + 0.5 * overlap
 
 
-def equation(mode: float, overlap: float = 0.0) -> Reward:
-    """Eq. 3's reward with a weight for the mode, and one for what was looked at."""
-
-    def reward(rollout: Rollout) -> float:
-        parts = rollout.rewards
-        consistent = parts.mode_consistency or 0.0
-        return (
-            0.5 * (parts.accuracy or 0)
-            + 0.2 * (parts.format or 0)
-            + mode * consistent
-            + (overlap * rollout.overlap)
-        )
-
-    return reward
-
-
-def going_on(arm: str, seed: int, decoder: Decoder) -> Decoder:
+def going_on(arm: str, seed: int, decoder: Decoder) -> Learner:
     """The planner after SECONDS of an arm's training."""
     generator = torch.Generator().manual_seed(seed)
     rng = np.random.default_rng([29, seed])
-    feed = batches(chosen(taught(seed), "start"), rng) if arm == "more-rows" else None
+    feed = batches(chosen(taught(seed), "start"), rng, _rows_of, ROWS) if arm == "more-rows" else None
     number = 10**6
     # What the first row and the first step load is loaded before the time counts.
     adaptive_row("train", seed, number)
-    learner, began = Learner(decoder, RATES.get(arm, RATE)), cpu_seconds()
+    arm, _, rate = arm.partition("@")
+    learner, began = Learner(decoder, float(rate) if rate else RATES.get(arm, RATE)), cpu_seconds()
     while (spent := cpu_seconds() - began) < SECONDS:
         if feed is not None:
             learner.step(next(feed), spent / SECONDS, warmup=10)
@@ -212,14 +215,15 @@ def going_on(arm: str, seed: int, decoder: Decoder) -> Decoder:
         for _ in range(GROUPS):
             row = _some(adaptive_row("train", seed, number), rng)
             number += 1
-            modes = _modes(arm, row, rng)
-            groups = own.roll_out(decoder.eval(), row, SAMPLES, generator, modes=modes)
             is_rejection = arm == "rejection" or (arm == "rejection-grpo" and spent < SECONDS / 2)
+            # Rejection pays for no look at the oracle mode, which it does not need.
+            modes: list[Mode] | None = ["program"] * len(row.asked) if is_rejection else _modes(arm, row, rng)
+            groups = own.roll_out(decoder.eval(), row, SAMPLES, generator, modes=modes)
             made = own.rejection_lesson(row, groups) if is_rejection else _grpo(arm, row, groups, rng)
             lessons += [made] if made is not None else []
         if lessons:
-            learner.step(lessons, 0.0, warmup=10)
-    return learner.decoder
+            learner.step(lessons, spent / SECONDS, warmup=10)
+    return learner
 
 
 def _some(row: Row, rng: np.random.Generator) -> Row:
@@ -238,12 +242,17 @@ def _modes(arm: str, row: Any, rng: np.random.Generator) -> list[Mode] | None:
 
 
 def _grpo(arm: str, row: Any, groups: Any, rng: np.random.Generator) -> Lesson | None:
+    overlaps = {id(each): each.overlap for group in groups for each in group} if "evidence" in arm else {}
     if arm == "grpo-random-evidence":
-        drawn = {id(each): float(rng.random()) for group in groups for each in group}
-        base = equation(0.3)
-        return own.grpo_lesson(row, groups, lambda each: base(each) + 0.5 * drawn[id(each)])
-    mode = 0.0 if arm == "grpo-no-mode" else 0.3
-    return own.grpo_lesson(row, groups, equation(mode, 0.5 if arm == "grpo-evidence" else 0.0))
+        # Those of the other replies to the same question.
+        for group in groups:
+            distinct = [*dict.fromkeys(map(id, group))]
+            drawn = [overlaps[each] for each in rng.permutation(distinct).tolist()]
+            overlaps |= dict(zip(distinct, drawn, strict=True))
+    no_mode = arm == "grpo-no-mode"
+    return own.grpo_lesson(
+        row, groups, lambda each: earned(each, overlaps.get(id(each), 0.0), no_mode=no_mode)
+    )
 
 
 LEFT_OUT = tuple(f"{how}without-{kind}" for how in ("", "tokens-") for kind in KINDS)
@@ -260,24 +269,33 @@ GOING_ON = (
 )
 
 
+TRIALS = ("more-rows@3e-4", "rejection@3e-4", "grpo@3e-4")
+"""Arms with another rate than theirs."""
+
+
+def goes_on(arm: str) -> bool:
+    """Whether an arm goes on from a start."""
+    return arm.partition("@")[0] in GOING_ON
+
+
 def weights(arm: str, seed: int) -> Path:
     """Where a cell's weights are kept."""
     return cache_root() / "simlib" / f"claims-{arm}-{seed}.pt"
 
 
-def trained(arm: str, seed: int) -> tuple[Decoder, float]:
-    """The planner of a cell, and its CPU seconds; from the cache where it is."""
+def trained(arm: str, seed: int) -> dict[str, Any]:
+    """What a cell's training took; its planner is in the cache."""
     path = weights(arm, seed)
-    if path.exists():
-        return Decoder.load(path), float(torch.load(path.with_suffix(".s"), weights_only=True))
-    taught(seed)
-    start = trained("start", seed)[0] if arm in GOING_ON else None
-    began = cpu_seconds()
-    decoder = fine_tuned(seed, arm) if start is None else going_on(arm, seed, start.train())
-    spent = cpu_seconds() - began
-    torch.save(torch.tensor(spent), path.with_suffix(".s"))
-    decoder.save(path)
-    return decoder, spent
+    if not path.exists():
+        taught(seed)
+        start = Decoder.load(weights("start", seed)) if goes_on(arm) else None
+        began = cpu_seconds()
+        learner = fine_tuned(seed, arm) if start is None else going_on(arm, seed, start.train())
+        took = {"cpu_s": round(cpu_seconds() - began, 1), "steps": len(learner.losses)}
+        took |= {"questions": learner.questions, "bfloat16": HAS_BFLOAT16}
+        path.with_suffix(".json").write_text(json.dumps(took))
+        learner.decoder.save(path)
+    return dict(json.loads(path.with_suffix(".json").read_text()))
 
 
 class Faultless(Scripted):
@@ -304,21 +322,25 @@ class Faultless(Scripted):
         ]
 
 
-Planners = Callable[[Row, Channel], tuple[Planner, Planner]]
-"""Of a row: the planner, and that of the samples it is compared with."""
+Planners = Callable[[Row, Channel], tuple[Planner, Planner, Planner]]
+"""Of a row: the planner, that of the samples it is compared with, and one that never looks directly."""
 
 
 def of_decoder(decoder: Decoder) -> Planners:
-    """A decoder's most likely replies, and drawn ones."""
+    """A decoder's most likely replies, drawn ones, and the most likely that do not begin with a look."""
     drawing = DecoderPlanner(decoder, torch.Generator().manual_seed(0))
-    return lambda row, channel: (DecoderPlanner(decoder), drawing)
+    # No other way begins with a word of its name.
+    barred = DecoderPlanner(decoder, barred=read_ids(NATIVE)[0])
+    return lambda row, channel: (DecoderPlanner(decoder), drawing, barred)
 
 
 def faultless(*, looks: bool) -> Planners:
-    """A planner without a fault, and its second program as a sample that knows nothing of the first."""
+    """A planner without a fault; its second program as a sample that knows nothing of the first; and its best
+    program, if need be a look."""
     return lambda row, channel: (
         Faultless(row, channel, looks=looks),
         Faultless(row, channel, looks=looks, is_sample=True),
+        Faultless(row, channel, looks=False),
     )
 
 
@@ -335,9 +357,10 @@ def measured(
     sums: dict[str, dict[str, list[float]]] = {part: {} for part in PARTS}
     for number in range(STORIES[world]):
         row = adaptive_row(world, seed, number, channel)
-        planner, drawing = planners(row, channel)
+        planner, drawing, barred = planners(row, channel)
         results = answer(row, planner, channel, BOTH_STORED)
-        controls = (look(row, channel), answer(row, drawing, channel)) if is_compared else ()
+        controls = [look(row, channel), *(answer(row, each, channel) for each in (drawing, barred))]
+        controls = controls if is_compared else []
         for asked, result, *others in zip(row.asked, results, *controls, strict=True):
             first, *second = (executed(each) for each in result.rounds[:2])
             values = _ways(asked, first, second[0] if second else None)
@@ -350,10 +373,10 @@ def measured(
                 "overlap": overlap(asked, first),
             }
             if is_compared:
-                direct, sample = (executed(each.rounds[0]) for each in others)
+                direct, sample, program = (executed(each.rounds[0]) for each in others)
                 values["direct"] = float(is_right(asked, direct))
                 values["surer_of_samples"] = float(is_right(asked, max(first, sample, key=_sureness)))
-                values["program"] = values["second" if values["native"] else "first"]
+                values["program"] = float(is_right(asked, program))
             part = sums[PARTS[asked.kind not in GIST]]
             for name, value in values.items():
                 part.setdefault(name, [0.0] * STORIES[world])[number] += round(value, 4)
@@ -394,23 +417,25 @@ def work(settings: ClaimSettings) -> None:
     design = {
         "stories": STORIES,
         "taught_stories": TAUGHT_STORIES,
-        "steps": STEPS,
+        "seen": SEEN,
         "seconds": SECONDS,
     }
     cells = recorded_rows(settings.output, "cells", design)
     for seed in settings.seeds:
-        for arm in settings.arms or ARMS:
-            name = f"{arm}/{seed}"
-            if set(settings.worlds) <= (cell := cells.get(name, {})).keys():
+        arms = settings.arms or ARMS
+        lacks = {arm for arm in arms if not {*settings.worlds} <= cells.get(f"{arm}/{seed}", {}).keys()}
+        if any(map(goes_on, lacks)) and not weights("start", seed).exists():
+            # The arms of a seed go on from one start: with a new one, all are made again.
+            arms, lacks = ("start", *arms), lacks | {"start", *filter(goes_on, arms)}
+        for arm in dict.fromkeys(arms):
+            if arm not in lacks:
                 continue
-            planners = FAULTLESS.get(arm)
+            name, planners = f"{arm}/{seed}", FAULTLESS.get(arm)
+            # The figures of a cell are those of one planner.
+            cell = cells.get(name, {}) if planners or weights(arm, seed).exists() else {}
             if planners is None:
-                path = weights(arm, seed)
-                # The figures of a cell are those of one planner.
-                cell = cell if path.exists() else {}
-                decoder, spent = trained(arm, seed)
-                planners = of_decoder(decoder)
-                cell["cpu_s"] = round(spent, 1)
+                cell |= trained(arm, seed)
+                planners = of_decoder(Decoder.load(weights(arm, seed)))
             is_compared = arm in ("start", *FAULTLESS)
             for world in settings.worlds:
                 if world in cell:

@@ -1,5 +1,5 @@
-"""What the cells of perf/simlib_claims.py say: shares, and differences with intervals over seeds and stories
-and p over seeds, corrected over all differences."""
+"""What the cells of perf/simlib_claims.py say: shares, and differences with intervals and p over seeds, each
+of which has stories of its own; p is corrected over all differences."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perf.pairs import holm, t_test
+from videopro.traces.scoring import t_interval
 
 Sums = Mapping[str, Mapping[str, Sequence[float]]]
 """By part of the questions and name, a number for each story."""
 Array = NDArray[np.float64]
-_RESAMPLES = 2000
 
 
 def by_story(sums: Sums, name: str, gist: float | None = None) -> tuple[Array, Array]:
@@ -37,27 +37,17 @@ def mean(sums: Sums, name: str, gist: float | None = None) -> float:
     return float(values.sum() / counts.sum())
 
 
-def difference(gaps: Sequence[tuple[Array, Array]]) -> dict[str, Any]:
-    """The mean difference over seeds, given for each seed the differences summed by story and the numbers of
-    questions: with a 95 % interval (seeds and stories drawn again, both), and Student's p over seeds."""
-    values, counts = np.stack([gap for gap, _ in gaps]), np.stack([count for _, count in gaps])
-    seeds = values.sum(1) / counts.sum(1)
-    rng = np.random.default_rng(0)
-    drawn = []
-    for _ in range(_RESAMPLES):
-        which = rng.integers(len(seeds), size=len(seeds))
-        # Each seed has stories of its own.
-        stories = rng.integers(values.shape[1], size=values.shape)
-        part, count = (np.take_along_axis(each[which], stories, 1) for each in (values, counts))
-        drawn.append((part.sum(1) / count.sum(1)).mean())
-    low, high = np.quantile(drawn, [0.025, 0.975])
-    p = t_test(seeds.tolist()) if len(set(seeds.tolist())) > 1 else None
+def difference(gaps: Sequence[tuple[Array, Array]], of: str = "seeds") -> dict[str, Any]:
+    """The mean difference over seeds (or stories), given for each the differences summed by story and the
+    numbers of questions: with Student's 95 % interval, and p."""
+    means = [float(gap.sum() / count.sum()) for gap, count in gaps]
+    low, high = t_interval(means) or (np.nan, np.nan)
     return {
-        "difference": round(float(seeds.mean()), 4),
-        "low": round(float(low), 4),
-        "high": round(float(high), 4),
-        "seeds": len(seeds),
-        "p": None if p is None else round(p, 5),
+        "difference": round(float(np.mean(means)), 4),
+        "low": round(low, 4),
+        "high": round(high, 4),
+        "of": f"{len(means)} {of}",
+        "p": round(t_test(means), 5) if len(set(means)) > 1 else None,
     }
 
 
@@ -83,11 +73,18 @@ LEARNED = (
     ("grpo", "grpo-no-mode", "first"),
     ("grpo", "grpo-shuffled-mode", "first"),
     ("grpo-expected-mode", "grpo", "first"),
-    ("grpo-evidence", "grpo-random-evidence", "first"),
-    ("grpo-evidence", "grpo-random-evidence", "overlap"),
+    *(
+        ("grpo-evidence", other, what)
+        for other in ("grpo-random-evidence", "grpo")
+        for what in ("first", "overlap")
+    ),
     *(("start", f"{how}without-R{kind}", "final") for how in ("", "tokens-") for kind in (1, 2, 3, 4)),
 )
-"""Pairs of arms, and what is compared: `first`, `final` or `overlap`."""
+PAIRS = (
+    *(((first, what), (second, what)) for first, second, what in LEARNED),
+    (("faultless-look", "final"), ("faultless", "first")),
+)
+"""Pairs of arms, each with what is compared: `first`, `final` or `overlap`."""
 
 
 def shares(
@@ -110,28 +107,35 @@ def shares(
 
 def refinement(sums: Sums) -> dict[str, tuple[Array, Array]]:
     """By story: what refinement gains over the first program, over the surer of two samples at as many
-    programs, and of answers that are unsure but have not failed."""
+    programs, over the second program at as many questions that are drawn at random, and of answers that are
+    unsure but have not failed."""
     share = mean(sums, "refined")
     (final, n), (first, _) = by_story(sums, "final"), by_story(sums, "first")
-    two, _ = by_story(sums, "surer_of_samples")
+    two, second = (by_story(sums, name)[0] for name in ("surer_of_samples", "second"))
     after, before = by_story(sums, "final_of_unsure")[0], by_story(sums, "first_of_unsure")[0]
     return {
         "refined over first": (final - first, n),
         "refined over surer of two": (final - (1 - share) * first - share * two, n),
+        "refined over random replacement": (final - (1 - share) * first - share * second, n),
         "refined over first, unsure alone": (after - before, n),
     }
 
 
-def routing(sums: Sums, gist: float) -> tuple[Array, Array]:
-    """By story: the planner's own choice of mode, less a random one with the same share of direct looks."""
+def routing(sums: Sums, gist: float) -> dict[str, tuple[Array, Array]]:
+    """By story: the planner's own choice of mode, less a random one with the same share of direct looks, less
+    always a program, and less always a look. A program is the planner's own where a look is barred."""
     share = mean(sums, "native", gist)
     first, n = by_story(sums, "first", gist)
     direct, program = by_story(sums, "direct", gist)[0], by_story(sums, "program", gist)[0]
-    return first - share * direct - (1 - share) * program, n
+    return {
+        "random routing": (first - share * direct - (1 - share) * program, n),
+        "always a program": (first - program, n),
+        "always a look": (first - direct, n),
+    }
 
 
 def findings(cells: Mapping[str, Mapping[str, Any]], world: str, usual: str) -> dict[str, dict[str, Any]]:
-    """Each difference that the cells of a world allow (two seeds or more), with Holm's p over all."""
+    """Each difference that the cells of a world allow (of two or more), with Holm's p over all."""
 
     def of(arm: str) -> dict[str, Mapping[str, Sums]]:
         found = {name.split("/")[1]: cell for name, cell in cells.items() if name.split("/")[0] == arm}
@@ -147,11 +151,20 @@ def findings(cells: Mapping[str, Mapping[str, Any]], world: str, usual: str) -> 
                     gaps.setdefault(f"{arm}, {channel}: {what}", []).append(gap)
     for starts in of("start").values():
         for gist in GISTS:
-            name = f"start, {gist:.0%} about the whole: routing over random routing"
-            gaps.setdefault(name, []).append(routing(starts[usual], gist))
-    for first, second, what in LEARNED:
+            for what, gap in routing(starts[usual], gist).items():
+                gaps.setdefault(f"start, {gist:.0%} about the whole: routing over {what}", []).append(gap)
+    for (first, what), (second, over) in PAIRS:
         ours, others = of(first), of(second)
         for seed in sorted(ours.keys() & others.keys()):
-            (a, n), (b, _) = (by_story(each[seed][usual], what) for each in (ours, others))
-            gaps.setdefault(f"{first} over {second}: {what}", []).append((a - b, n))
-    return corrected({name: difference(each) for name, each in gaps.items() if len(each) > 1})
+            (a, n), (b, _) = (
+                by_story(each[seed][usual], name) for each, name in ((ours, what), (others, over))
+            )
+            name = f"{first} over {second}: {what}" + (f" over {over}" if over != what else "")
+            gaps.setdefault(name, []).append((a - b, n))
+    found = {}
+    for name, each in gaps.items():
+        if name.startswith("faultless"):  # nothing is trained: stories differ, and not seeds
+            each = [(a, n) for gap, counts in each for a, n in zip(gap, counts, strict=True)]
+        if len(each) > 1:
+            found[name] = difference(each, "stories" if name.startswith("faultless") else "seeds")
+    return corrected(found)

@@ -13,5 +13,6 @@ from videopro.train.rewards.scoring import ACCURACIES as ACCURACIES
 from videopro.train.rewards.scoring import ANSWER as ANSWER
 from videopro.train.rewards.scoring import EQUATION as EQUATION
 from videopro.train.rewards.scoring import FORMS as FORMS
+from videopro.train.rewards.scoring import WEIGHTS as WEIGHTS
 from videopro.train.rewards.scoring import Rewards as Rewards
 from videopro.train.rewards.scoring import score as score

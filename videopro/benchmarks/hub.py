@@ -101,6 +101,7 @@ class SplitSize:
     videos: int
     hours: float
     """Of video: videos times their mean length."""
+    source: str = ""
 
 
 @dataclass(frozen=True)

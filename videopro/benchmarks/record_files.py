@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from videopro.benchmarks.hub import manifest
 from videopro.cli import needs_extra
 from videopro.errors import BenchmarkError, reason_of
 from videopro.storage import InvalidJson, parse_json, parse_json_list
@@ -165,14 +166,23 @@ def hub_records(spec: str, default: Sequence[str], name: str) -> Iterator[Locate
 
 def downloaded(root: Path, name: str) -> Path:
     """The folder of a benchmark: `root`, or for `hf:REPO` a snapshot of that hub dataset, which is downloaded
-    unless it is cached. Raises BenchmarkError."""
+    unless it is cached; of those in the benchmark's manifest, the files that are needed. Raises
+    BenchmarkError."""
     if not str(root).startswith(HUB):
         return root
     repo = str(root).removeprefix(HUB)
     with _asking_hub(name, repo, "cannot be downloaded", "check the name, or set --root to a folder"):
         import huggingface_hub
 
-        return Path(huggingface_hub.snapshot_download(repo, repo_type="dataset"))
+        needed = [
+            files.pattern
+            for each in manifest(name).repositories
+            if each.name == repo
+            for files in each.needed
+        ]
+        return Path(
+            huggingface_hub.snapshot_download(repo, repo_type="dataset", allow_patterns=needed or None)
+        )
 
 
 @contextmanager

@@ -84,14 +84,16 @@ def measure(
     world: str,
     stories: int,
     channel: Channel = MEASURED,
+    *,
+    seed: int = 0,
 ) -> dict[str, Any]:
-    """A planner on the rows of a test (None: the oracle). Of all questions, and of those whose special module
-    the library lacks (`missing`): their number; `right`, a share, and `oracle`, the same of the oracle;
-    `same`, the share of programs that are the oracle's; `absent`, of those that call what the library lacks.
-    `kinds`: `same` of each kind of question."""
+    """A planner on the rows that a `seed` has of a test (None: the oracle). Of all questions, and of those
+    whose special module the library lacks (`missing`): their number; `right`, a share, and `oracle`, the same
+    of the oracle; `same`, the share of programs that are the oracle's; `absent`, of those that call what the
+    library lacks. `kinds`: `same` of each kind of question."""
     asked: list[tuple[Asked, bool, dict[str, bool]]] = []
-    ceiling = _ceiling(test, world, stories, channel)
-    for row in draw_rows(test, world, stories, channel=channel):
+    ceiling = _ceiling(test, world, stories, channel, seed)
+    for row in draw_rows(test, world, stories, seed=seed, channel=channel):
         found = answer(row, Oracle(row) if planner is None else planner, channel)
         for each, result, best, right in zip(row.asked, found, row.best, is_right(row, found), strict=True):
             program = (result.rounds[0].program if result.rounds else None) or ""
@@ -119,9 +121,9 @@ def _shares(scores: Sequence[Mapping[str, bool]]) -> dict[str, float]:
 
 
 @cache
-def _ceiling(test: str, world: str, stories: int, channel: Channel) -> list[bool]:
+def _ceiling(test: str, world: str, stories: int, channel: Channel, seed: int) -> list[bool]:
     """Which questions of a test the oracle answers right."""
-    rows = draw_rows(test, world, stories, channel=channel)
+    rows = draw_rows(test, world, stories, seed=seed, channel=channel)
     return [each for row in rows for each in is_right(row, answer(row, Oracle(row), channel))]
 
 

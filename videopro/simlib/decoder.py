@@ -291,9 +291,10 @@ class Decoder(nn.Module):
         reference: Sequence[Sequence[int]],
         questions: Sequence[Sequence[int]],
         generator: torch.Generator | None = None,
+        barred: int = PAD,
     ) -> list[list[int]]:
         """The most likely reply to each question about one reference, without its end; with a `generator`,
-        one that is drawn."""
+        one that is drawn. `barred`: a token with which its first name does not begin."""
         read = self.read(padded(reference)[None])
         longest = max(map(len, questions))
         blocks = torch.tensor([[*[PAD] * (longest - len(ids)), *ids] for ids in questions])[None]
@@ -305,7 +306,7 @@ class Decoder(nn.Module):
         while not ended.all() and len(written) < LONGEST:
             scores = self.follow(read, blocks, last, past)
             # Padding is no word.
-            scores[:, PAD] = -torch.inf
+            scores[:, [PAD, barred if len(written) == 1 else PAD]] = -torch.inf
             chosen = (
                 scores.argmax(-1)
                 if generator is None
@@ -355,9 +356,9 @@ class DecoderPlanner(Planner):
     plans_open_questions = False
     reads_any_prompt = False
 
-    def __init__(self, decoder: Decoder, generator: torch.Generator | None = None) -> None:
-        """`generator`: draw replies with it; None: write the most likely ones."""
-        self._decoder, self._generator = decoder.eval(), generator
+    def __init__(self, decoder: Decoder, generator: torch.Generator | None = None, barred: int = PAD) -> None:
+        """`generator`: draw replies with it; None: write the most likely ones. `barred`: as in `write`."""
+        self._decoder, self._generator, self._barred = decoder.eval(), generator, barred
 
     def identity(self) -> dict[str, object]:
         weights = sum(float(part.detach().double().abs().sum()) for part in self._decoder.parameters())
@@ -369,7 +370,8 @@ class DecoderPlanner(Planner):
             same = [at for at, request in enumerate(requests) if request.api_reference == shown]
             read = [split_prompt(requests[at].prompt) for at in same]
             entries = read[0][0]
-            written = self._decoder.write(entries, [question for _, question in read], self._generator)
+            questions = [question for _, question in read]
+            written = self._decoder.write(entries, questions, self._generator, self._barred)
             for at, (_, question), ids in zip(same, read, written, strict=True):
                 n_read = sum(map(len, entries)) + len(question)
                 replies[at] = PlannerReply(text_of(ids), n_read, len(ids), 1)

@@ -85,7 +85,8 @@ class Channel:
         """The probability of a wrong answer to a question of a kind whose evidence is seen. `read`: the
         sign's text is known."""
         rate = UNREAD_SIGN if kind == "sign" and not read else ERRORS.get(kind, 0.0)
-        return min(1.0, rate * self.scale)
+        # No way to look is worse than a guess among four.
+        return min(guess_error(4), rate * self.scale)
 
     @property
     def lost(self) -> float:
@@ -105,7 +106,8 @@ class Channel:
         # On average as sure as it is right, which depends on what it has seen.
         mean = max(0.02, min(0.98, 1 - error if self.tells else UNINFORMED))
         share = float(rng.beta(CONCENTRATION * mean, CONCENTRATION * (1 - mean)))
-        share = max(share, 1 / len(options) + 0.01)
+        # Nothing is certain: a certain answer would never be refined.
+        share = min(0.999, max(share, 1 / len(options) + 0.01))
         letters = dict.fromkeys(LETTERS[: len(options)], (1 - share) / max(1, len(options) - 1))
         letters[LETTERS[at]] = share
         return Answer(LETTERS[at], share, letters, LETTERS[at], 0, 1)

@@ -19,7 +19,7 @@ from videopro.simlib.operations import (
     WORDINGS,
 )
 from videopro.simlib.routes import Choice, choices
-from videopro.simlib.story import KINDS, Asked, Story, make_story
+from videopro.simlib.story import KINDS, WORLDS, Asked, Story, make_story
 
 TRAINED = tuple(key for key in OPERATIONS if key not in UNSEEN)
 """The operations of libraries in training."""
@@ -73,7 +73,7 @@ def dropped(rng: np.random.Generator, keys: Sequence[str]) -> list[str]:
 def draw_rows(
     test: str, world: str, count: int, *, seed: int = 0, channel: Channel = MEASURED
 ) -> Iterator[Row]:
-    """The rows of a test, one a story.
+    """The rows of a test, one a story; each `seed` has stories and libraries of its own.
 
     `fixed`: the library of training under its own names; `dropped`: a subset of it; `renamed`: all of it,
     under names that no training has; `both`. `new`: a subset with operations that no training has, renamed,
@@ -81,8 +81,8 @@ def draw_rows(
     the whole video. `wordings`: as `both` in trained names, with held-out descriptions.
     """
     for number in range(count):
-        rng = np.random.default_rng([7, seed, TESTS.index(test), number])
-        story = make_story(world, number)
+        rng = np.random.default_rng([7, WORLDS.index(world), seed, TESTS.index(test), number])
+        story = make_story(world, seed * 10**7 + number)
         if test in ("fixed", "renamed"):
             keys: Sequence[str] = TRAINED
         else:

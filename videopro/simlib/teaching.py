@@ -17,7 +17,7 @@ from videopro.simlib.decoder import reply_ids, split_prompt
 from videopro.simlib.library import MEASURED, Channel
 from videopro.simlib.routes import Route, choices
 from videopro.simlib.rows import TRAINED, TRAINED_KINDS, Row, draw_library, dropped, row_of
-from videopro.simlib.story import Asked, make_story
+from videopro.simlib.story import WORLDS, Asked, make_story
 from videopro.simlib.training import Lesson, plan_prompt
 from videopro.traces import Execution, Result
 
@@ -43,7 +43,7 @@ class Taught:
 
 def adaptive_row(world: str, seed: int, number: int, channel: Channel = MEASURED) -> Row:
     """A row whose library lacks operations, but not the look at the whole video, under their own names."""
-    rng = np.random.default_rng([17, seed, number])
+    rng = np.random.default_rng([17, WORLDS.index(world), seed, number])
     keys = [key for key in dropped(rng, TRAINED) if key != NATIVE]
     story = make_story(world, seed * 10**7 + number)
     return row_of(story, draw_library(rng, [*keys, NATIVE]), channel, TRAINED_KINDS)

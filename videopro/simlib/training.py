@@ -24,7 +24,8 @@ ROWS = 4
 """Rows of a step: each is a library, with the questions of a story."""
 _SAVED_SECONDS = 120.0
 
-_HAS_BFLOAT16 = any(torch.cpu.get_capabilities().get(each) for each in ("avx512_bf16", "amx_bf16", "bf16"))
+HAS_BFLOAT16 = any(torch.cpu.get_capabilities().get(each) for each in ("avx512_bf16", "amx_bf16", "bf16"))
+"""Whether training is in bfloat16; else it is in float32."""
 
 Draw = Callable[[np.random.Generator, float], Library]
 
@@ -113,7 +114,7 @@ def _loss(decoder: Decoder, lessons: Sequence[Lesson]) -> torch.Tensor:
     wanted = padded_groups(targets)
     counted = wanted != PAD
     # Without instructions for it, bfloat16 takes many times as long as float32.
-    with torch.autocast("cpu", torch.bfloat16, enabled=_HAS_BFLOAT16):
+    with torch.autocast("cpu", torch.bfloat16, enabled=HAS_BFLOAT16):
         references = padded_groups([each.reference for each in lessons])
         predicted = decoder(references, padded_groups(blocks), counted)
     loss = F.nll_loss(predicted, wanted[counted], reduction="none")

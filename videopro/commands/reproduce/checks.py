@@ -114,13 +114,18 @@ def _disk(road: Road, waiting: set[str], stages: Sequence[Stage]) -> Iterator[Fi
         # One archive after another is unpacked.
         at_once = max if road.config.remove_archives else sum
         data += at_once([0.0, *(added for _, added in rooms.values())])
-    new_models = sum(each.bytes for each in models(road) if not is_here(each.name))
+    new = [each for each in models(road) if not is_here(each.name)]
+    for each in new:
+        if not each.files:
+            yield Finding(
+                "models", each.name, "missing", "to be downloaded; its size is not known, nor counted"
+            )
     outputs, cache = Work(road, measured=read_pilot(road)).written(stages)
     needs = [
         ("disk", road.output, *outputs),
         ("disk of the cache", cache_root(), *cache),
         ("disk of the data", road.config.data, data, "benchmarks"),
-        ("disk of the models", Path(constants.HF_HUB_CACHE), new_models, "models"),
+        ("disk of the models", Path(constants.HF_HUB_CACHE), sum(each.bytes for each in new), "models"),
     ]
     needs = [each for each in needs if each[2] or each[0] == "disk"]
     for disk in dict.fromkeys(_device(each[1]) for each in needs):

@@ -38,6 +38,8 @@ class Measured:
     stages: Mapping[str, Any] = field(default_factory=dict)
     cached: float = 0.0
     """Bytes of its cache for each hour of video."""
+    gpus: int = 0
+    processes: int = 1
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,8 @@ class Work:
         if not stages or any(stage.name not in found for stage in stages):
             # Without GPUs nothing of the size of an 8B model is written.
             unit, names = 1e9 if self.road.gpus else 0.0, ("outputs", "cache")
-            return [(RATES[name]["GB"] * unit, f"{name} ({RATES[name]['range']})") for name in names]
+            rates = [(name, RATES[name]) for name in names]
+            return [(rate["GB"] * unit, f"{name} ({rate['basis']}: {rate['range']})") for name, rate in rates]
         outputs = 0.0
         for stage in stages:
             row, settings = found[stage.name], stage.commands[0].settings or {}

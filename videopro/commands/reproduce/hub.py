@@ -32,14 +32,16 @@ def room(road: Road, part: Part) -> tuple[float, float]:
             downloaded += all_of_it - here
         # A compressed tar file is kept until all of it is unpacked.
         is_kept = not road.config.remove_archives or ".tar." in files.name.replace(".tar.part", "")
-        added += absent * all_of_it * files.is_packed / (1 if is_kept else len(files.names))
+        pieces = max(len(files.names), len([*part.root.glob(files.pattern)]))
+        added += absent * all_of_it * files.is_packed / (1 if is_kept else pieces)
     return downloaded, added
 
 
 def models(road: Road) -> list[Repository]:
-    """The models that are needed, of those in the manifest."""
+    """The models that are needed; without files those that the manifest does not have."""
     known, needs = model_repositories(), (*road.backbone_needs(), *road.module_needs())
-    return [known[name] for name in dict.fromkeys(need.hub for need in needs) if name in known]
+    names = dict.fromkeys(need.hub for need in needs if need.hub)
+    return [known.get(name, Repository(name, (), "model")) for name in names]
 
 
 def access(repository: Repository) -> tuple[State, str]:
@@ -74,6 +76,7 @@ def compared(repository: Repository) -> Iterator[Finding]:
     except Exception as error:  # see `access`
         yield Finding(name, "listing", "broken", f"cannot be read ({first_line(error)})")
         return
+    yield Finding(name, "name", "ok" if info.id == name else "wrong", f"the hub calls it {info.id}")
     gated = bool(getattr(info, "gated", False))
     state: State = "ok" if gated == (repository.gate is not None) else "wrong"
     yield Finding(name, "gate", state, "gated" if gated else "open to all")

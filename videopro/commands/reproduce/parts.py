@@ -87,7 +87,7 @@ class Part:
         hours = published.hours * len(videos) / max(published.videos, 1)
         unanswered = sum(item.answer is None and not item.question.is_open for item in items)
         found = sum(video.exists() for video in videos.values())
-        return Size(len(items), len(videos), hours, True, unanswered, found)
+        return Size(len(items), len(videos), hours, "", True, unanswered, found)
 
 
 def parts_of(names: Sequence[str], data: Path) -> list[Part]:

@@ -45,12 +45,14 @@ def pilot_of(road: Road, rows: int) -> Road:
 
 
 def read_pilot(road: Road) -> Measured:
-    """What the pilot of a road measured, whatever number of rows it had: of its stages, those that would have
-    the same settings now."""
+    """What the pilot of a road measured on as many GPUs, whatever number of rows it had: of its stages, those
+    that would have the same settings now."""
     path = road.output / "pilot" / "pilot.json"
     if not path.exists():
         return Measured()
     found = Measured(**json.loads(path.read_text()))
+    if (found.gpus, found.processes) != (road.gpus, road.processes):
+        return Measured()
     keys = {each.name: each.key for each in stages_of(pilot_of(road, found.rows))}
     same = {name: row for name, row in found.stages.items() if row["commands"] == keys.get(name)}
     return replace(found, stages=same)
@@ -82,7 +84,7 @@ def run_pilot(road: Road, stages: Sequence[Stage]) -> None:
     }
     # Of a benchmark without a published size the hours are not known.
     cached = bytes_in(cache) / work.hours if work.hours else 0.0
-    measured = Measured(road.config.pilot_rows, found, cached)
+    measured = Measured(road.config.pilot_rows, found, cached, road.gpus, road.processes)
     write_file(few.output / "pilot.json", json.dumps(asdict(measured), indent=1) + "\n")
     show_pilot(measured)
 
@@ -110,11 +112,14 @@ def _fill(road: Road, stage: Stage) -> None:
 
 
 def _gave(road: Road, stage: Stage) -> dict[str, Any]:
-    """The tokens of a stage that counts them, in and out; of a synthesis, those of its teacher, and their
-    cost and the rows that it made."""
+    """The tokens of a stage that counts them, in and out (of a training: all); of a synthesis, those of its
+    teacher, and their cost and the rows that it made."""
     if stage.kind == "synthesize":
         card = json.loads((road.output / "synthesis" / "card.json").read_text())
         used, rows = card["teacher"], {kind: card[kind]["rows"] for kind in TRAININGS}
         return {"tokens": [used["tokens_in"], used["tokens_out"]], "cost": used["cost"], "rows": rows}
+    if stage.kind in TRAININGS:
+        log = json.loads((road.output / stage.kind / "trainer_state.json").read_text())["log_history"]
+        return {"tokens": [max(each.get("num_tokens", 0) for each in log)]}
     costs = [json.loads(path.read_text())["cost"] for path in stage.writes if stage.kind == "infer"]
     return {"tokens": [sum(each[name] for each in costs) for name in ("tokens_in", "tokens_out")]}

@@ -197,14 +197,16 @@ def _work_in(times: Path, trains: bool) -> tuple[float, float]:
     lines = times.read_text().splitlines() if times.exists() else ()
     found = [(0.0, 1.0)]
     for _, own in groupby(sorted(map(json.loads, lines)), itemgetter(0)):
-        each: list[tuple[float, int]] = []
-        for (_, before, had), (_, after, has) in pairwise(own):
+        marks = list(own)
+        # What an earlier attempt did took as long there.
+        each: list[tuple[float, int]] = [(0.0, marks[0][2])]
+        for (_, before, had), (_, after, has) in pairwise(marks):
             if has > had:
                 each.append((after - before, has - had))
             elif trains:
-                each = []  # the rows were prepared, and the training begins
+                each = [(0.0, has)]  # the rows were prepared, and the training begins
         # The first part also loads what is loaded when it is first used.
-        later = each[1:] or each
+        later = each[2:] or each[1:]
         error, rates = 1.0, [seconds / parts for seconds, parts in later]
         if len(rates) > 1:
             error = min(1.0, 2 * statistics.stdev(rates) / statistics.mean(rates) / len(rates) ** 0.5)
