@@ -98,7 +98,10 @@ def test_files_and_folders_of_the_hub(tmp_path: Path, monkeypatch: pytest.Monkey
     lvbench_file(file)
     touch(tmp_path, "snapshot/videos/Cm73ma6Ibcs.mp4")
 
-    def download(repo: str, name: str = "", *, repo_type: str) -> str:
+    needed = []
+
+    def download(repo: str, name: str = "", *, repo_type: str, allow_patterns: object = None) -> str:
+        needed.append(allow_patterns)
         if (repo, name or file.name, repo_type) != ("zai-org/LVBench", file.name, "dataset"):
             raise OSError("404")
         return str(file if name else file.parent)
@@ -112,9 +115,12 @@ def test_files_and_folders_of_the_hub(tmp_path: Path, monkeypatch: pytest.Monkey
         load("lvbench", root=tmp_path, annotations=f"{own}:other.jsonl")
     (item,) = load("lvbench", root=Path(own)).items
     assert item.video == file.parent / "videos/Cm73ma6Ibcs.mp4"
+    # The repository also has the videos in pieces of a zip.
+    assert needed[-1] == ["video_info.meta.jsonl", "videos/*"]
     assert main(["check", "lvbench", "--root", own]) == 0
     with pytest.raises(BenchmarkError, match=r"lvbench: hf:zai-org/none cannot be downloaded \(404\)"):
         load("lvbench", root=Path("hf:zai-org/none"))
+    assert needed[-1] is None, "of another repository nothing is known"
 
 
 # ---- files ------------------------------------------------------------------------------------------------

@@ -3,12 +3,15 @@ decoders."""
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from perf import simlib, simlib_claims
 from videopro.simlib import TESTS, Lesson, train
+from videopro.simlib import reinforcing as own
+from videopro.train.rewards import Rewards
 
 
 def test_finished_cells_are_kept_and_missing_ones_are_run(
@@ -70,7 +73,7 @@ def test_cells_of_the_claims_go_on_from_their_start(tmp_path: Path, monkeypatch:
     for name, value in {
         "STORIES": {"val": 2, "test": 1},
         "TAUGHT_STORIES": 4,
-        "STEPS": 2,
+        "SEEN": 30,
         "SECONDS": 0.5,
     }.items():
         monkeypatch.setattr(simlib_claims, name, value)
@@ -89,22 +92,74 @@ def test_cells_of_the_claims_go_on_from_their_start(tmp_path: Path, monkeypatch:
     assert set(record["shares"]["val"]) == {"start", "grpo", "rejection", "without-R3"}
     assert "grpo over rejection: first" in record["findings"]["val"]
     assert "start over without-R3: final" in record["findings"]["val"]
-    # What is there is not made again.
-    monkeypatch.setattr(simlib_claims, "trained", None)
-    assert run("start")["cells"] == record["cells"]
+    assert record["cells"]["grpo/0"]["steps"] > 0
+    # What is there is not made again; but arms go on from one start, and with a new one all are new.
+    made: list[str] = []
+    was = simlib_claims.trained
+    monkeypatch.setattr(
+        simlib_claims, "trained", lambda arm, seed: made.append(f"{arm}/{seed}") or was(arm, seed)
+    )
+    assert run("start", "grpo")["cells"] == record["cells"]
+    assert made == []
+    monkeypatch.setenv("VIDEOPRO_CACHE", str(tmp_path / "another"))
+    run("grpo", "rejection", "grpo-no-mode")
+    assert made == [
+        f"{arm}/{seed}" for seed in (0, 1) for arm in ("start", "grpo", "rejection", "grpo-no-mode")
+    ]
+
+
+def test_evidence_at_random_is_that_of_other_replies(monkeypatch: pytest.MonkeyPatch) -> None:
+    rewards = Rewards(1.0, 1.0, 1.0)
+    group = [
+        SimpleNamespace(rewards=rewards, overlap=each, ids=[at]) for at, each in enumerate((0.1, 0.5, 0.9))
+    ]
+    groups = [[*group, group[0]]]
+    monkeypatch.setattr(own, "grpo_lesson", lambda row, groups, reward: [reward(each) for each in groups[0]])
+    earned = {
+        arm: simlib_claims._grpo(arm, None, groups, np.random.default_rng(2))
+        for arm in ("grpo", "grpo-no-mode", "grpo-evidence", "grpo-random-evidence")
+    }
+    assert earned["grpo"] == [1.0] * 4
+    assert earned["grpo-no-mode"] == [0.7] * 4
+    assert earned["grpo-evidence"] == pytest.approx([1.05, 1.25, 1.45, 1.05])
+    # A reply that is drawn twice earns the same twice.
+    at_random = earned["grpo-random-evidence"]
+    assert sorted(at_random[:3]) == pytest.approx([1.05, 1.25, 1.45])
+    assert at_random[3] == at_random[0]
+    assert at_random[:3] != pytest.approx([1.05, 1.25, 1.45])
+
+
+def test_the_hypotheses_of_reads_are_compared_over_seeds() -> None:
+    """Two seeds: curriculum 90 and 80 % on both, renamed 70 and 70."""
+
+    def found(both: float) -> dict[str, object]:
+        return {test: {"same": both if test == "both" else 0.5} for test in TESTS}
+
+    shares = {"curriculum": (0.9, 0.8), "renamed": (0.7, 0.7)}
+    cells = {
+        f"{arm}/{seed}/0.5/9": {"val": found(share)}
+        for arm, each in shares.items()
+        for seed, share in enumerate(each)
+    }
+    compared = simlib.differences(cells)
+    assert compared["val: curriculum over renamed, both, 0.5"]["difference"] == 0.15
+    assert compared["val: curriculum, wordings over both, 0.5"]["difference"] == -0.35
+    assert compared["val: curriculum over renamed, fixed, 0.5"]["p"] is None
 
 
 def test_arms_that_leave_a_kind_out_have_as_many_rows_or_tokens() -> None:
     # Ten times three rows of R1 and one of each other kind; replies of 1, 2, 3 and 4 tokens. Without R1 there
-    # are 30 rows, and the first 30 of all kinds have 60 tokens.
+    # are 30 rows.
     kinds = [1, 1, 1, 2, 3, 4] * 10
     rows = [(f"R{kind}", Lesson([[number]], [[6]], [[7] * kind])) for number, kind in enumerate(kinds)]
-    assert len(simlib_claims.chosen(rows, "start")) == 30
+    start = simlib_claims.chosen(rows, "start")
+    assert len(start) == 30
+    wanted = sum(len(each.replies[0]) for each in start)
     for kind in range(1, 5):
         lessons = simlib_claims.chosen(rows, f"without-R{kind}")
         assert len(lessons) == 30
         of_tokens = simlib_claims.chosen(rows, f"tokens-without-R{kind}")
-        assert 60 <= sum(map(simlib_claims.tokens, of_tokens)) < 60 + 4
+        assert wanted <= sum(map(simlib_claims.tokens, of_tokens)) < wanted + 4
         assert all(len(each.replies[0]) != kind for each in (*lessons, *of_tokens))
         # Nothing joins rows about other libraries: a batch ends with the row that fills it.
         feed = simlib_claims.batches(of_tokens, np.random.default_rng(0), simlib_claims.tokens, 12.0)

@@ -24,7 +24,9 @@ from videopro.simlib import (
     train,
     try_modules,
 )
-from videopro.simlib.decoder import PAD, UNKNOWN, padded, padded_groups, text_of
+from videopro.simlib.decoder import PAD, UNKNOWN, padded, padded_groups, read_ids, reply_ids, text_of
+from videopro.simlib.library import MEASURED
+from videopro.simlib.routes import choices
 from videopro.simlib.training import encoded, training_row
 from videopro.traces import read_traces
 
@@ -55,6 +57,26 @@ def test_a_question_is_answered_as_if_it_were_alone() -> None:
                 block = torch.tensor([[ids]])
                 for place in decoder(padded(lesson.reference)[None], block, block != PAD):
                     torch.testing.assert_close(place, next(together), atol=1e-4, rtol=1e-3)
+
+
+def test_a_planner_may_be_barred_from_looking_directly() -> None:
+    """A reply begins with the template's first words, and then with its first name: of all ways only the look
+    begins with the word that is barred."""
+    (look, *_) = read_ids("query_native")
+    for row in draw_rows("fixed", "val", 10):
+        for asked in row.asked:
+            for choice in choices(asked, row.library, MEASURED):
+                ids = reply_ids(choice.route.parts(asked, row.library))
+                assert (ids[1] == look) == (choice.route.needs == {"query_native"})
+    torch.manual_seed(1)
+    decoder = Decoder("0.5").eval()
+    lesson = encoded(next(draw_rows("fixed", "val", 1)))
+    free = decoder.write(lesson.reference, lesson.questions)
+    barred = decoder.write(lesson.reference, lesson.questions, barred=free[0][1])
+    assert [ids[0] for ids in barred] == [ids[0] for ids in free]
+    assert free[0][1] not in {ids[1] for ids in barred}
+    # What began with another word is the same.
+    assert all(a == b for a, b in zip(free, barred, strict=True) if a[1] != free[0][1])
 
 
 def test_what_is_kept_of_a_block_changes_nothing_that_is_written() -> None:

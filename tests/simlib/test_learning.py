@@ -88,7 +88,7 @@ def test_a_refinement_is_another_prompt(monkeypatch: pytest.MonkeyPatch) -> None
     def of(question: list[int]) -> tuple[int, ...]:
         return next(plan for plan in replies if tuple(question[: len(plan)]) == plan)
 
-    def write(reference: object, questions: list[list[int]], _: object) -> list[list[int]]:
+    def write(reference: object, questions: list[list[int]], *_: object) -> list[list[int]]:
         read.append(questions)
         return [replies[of(question)] for question in questions]
 
@@ -114,7 +114,7 @@ def written(monkeypatch: pytest.MonkeyPatch, replies: list[list[int]]) -> Decode
 
 
 def test_replies_earn_the_rewards_of_equation_3(monkeypatch: pytest.MonkeyPatch) -> None:
-    row = adaptive_row("train", 0, 3)
+    row = adaptive_row("train", 0, 5)
     names = row.library.names
     right, absent, nonsense = [], [], []
     for asked, best in zip(row.asked, row.best, strict=True):

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from videopro.executor import parse_program
@@ -19,6 +20,7 @@ from videopro.simlib import (
     Oracle,
     Row,
     Story,
+    adaptive_row,
     answer,
     draw_rows,
     make_story,
@@ -126,6 +128,34 @@ def test_a_routes_expected_accuracy_is_what_the_executor_gets(kind: str) -> None
         # Four standard errors.
         spread = 4 * (sum(p * (1 - p) for p in told[body]) ** 0.5) / len(right)
         assert sum(right) / len(right) == pytest.approx(mean, abs=spread + 1e-9), body
+
+
+def test_worlds_and_seeds_share_neither_stories_nor_libraries() -> None:
+    drawn = [
+        [(row.story.name, row.library.offers) for row in draw_rows("both", world, 3, seed=seed)]
+        for world in ("val", "test")
+        for seed in (0, 1)
+    ]
+    adaptive = [
+        [(row.story.name, row.library.offers) for row in (adaptive_row(world, seed, at) for at in range(3))]
+        for world in ("train", "val", "test")
+        for seed in (0, 1)
+    ]
+    for rows in (drawn, adaptive):
+        for which in (0, 1):
+            assert len({each[which] for row in rows for each in row}) == 3 * len(rows)
+
+
+def test_nothing_is_worse_than_a_guess_and_nothing_is_certain() -> None:
+    # Half of the unread signs are wrong, so three times as many would be one and a half.
+    assert Channel(scale=3.0).error("sign", read=False) == 0.75
+    assert Channel(scale=3.0).error("topic") == pytest.approx(0.63)
+    (asked, *_) = STORIES[0].questions
+    replies = [
+        Channel().reply(np.random.default_rng(number), asked, asked.question.choices, 0.0)
+        for number in range(300)
+    ]
+    assert max(each.confidence for each in replies) == 0.999
 
 
 def test_confidences_say_something_unless_they_are_told_not_to() -> None:

@@ -35,6 +35,8 @@ class Repository:
     """How access is given, as the hub says it: "auto", "manual", or False for a repository without a gate."""
     sizes: dict[str, int] = field(default_factory=dict)
     """Sizes of files that are too large to be here, in the listing."""
+    renamed: str = ""
+    """Its name today; empty: the one that it was added with."""
 
     @property
     def head(self) -> str:
@@ -228,7 +230,12 @@ class _Handler(BaseHTTPRequestHandler):
         if match["what"] == "auth-check":
             return self._send(200, {})
         if match["what"] in (None, "revision"):
-            about = {"_id": "1", "id": match["name"], "sha": commit, "private": repository.private}
+            about = {
+                "_id": "1",
+                "id": repository.renamed or match["name"],
+                "sha": commit,
+                "private": repository.private,
+            }
             about["gated"] = repository.gate
             siblings = [{"rfilename": name} for name in files]
             return self._send(200, {**about, "siblings": siblings, "tags": [], "downloads": 0, "likes": 0})

@@ -174,15 +174,9 @@ def downloaded(root: Path, name: str) -> Path:
     with _asking_hub(name, repo, "cannot be downloaded", "check the name, or set --root to a folder"):
         import huggingface_hub
 
-        needed = [
-            files.pattern
-            for each in manifest(name).repositories
-            if each.name == repo
-            for files in each.needed
-        ]
-        return Path(
-            huggingface_hub.snapshot_download(repo, repo_type="dataset", allow_patterns=needed or None)
-        )
+        known = [each for each in manifest(name).repositories if each.name == repo]
+        needed = [files.pattern for each in known for files in each.needed] or None
+        return Path(huggingface_hub.snapshot_download(repo, repo_type="dataset", allow_patterns=needed))
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """Which stages a reproduction has, with which settings they run, and what they need of the machine."""
 
+import hashlib
 import json
 import re
 import shutil
@@ -23,12 +24,13 @@ from videopro.commands.doctor import Finding
 from videopro.commands.reproduce import checks, hub
 from videopro.commands.reproduce.checks import examine
 from videopro.commands.reproduce.command import COMMAND, main, selected
-from videopro.commands.reproduce.estimates import Estimate, Measured, Work, estimate, plan_of_synthesis
+from videopro.commands.reproduce.estimates import RATES, Estimate, Measured, Work, estimate, plan_of_synthesis
 from videopro.commands.reproduce.order import stages_of
 from videopro.commands.reproduce.parts import Part, Size
-from videopro.commands.reproduce.pilot import pilot_of, show_pilot
+from videopro.commands.reproduce.pilot import pilot_of, read_pilot, show_pilot
 from videopro.commands.reproduce.road import Road
 from videopro.commands.reproduce.stages import Stage
+from videopro.data_synthesis.rates import ASSUMED
 from videopro.errors import ConfigError
 from videopro.modules.models import transcription
 
@@ -275,6 +277,7 @@ def record_pilot(walked: Road, rows: int, cached: float = 0.0, **measured: dict[
         "spread": 0.5,
         "cpu_seconds": 1.0,
         "memory": 1.0,
+        "gpu_memory": 0.0,
     }
     stages = {
         name: {"commands": keys[name], "work": [5, 5], "took": [took, took], **row}
@@ -282,7 +285,8 @@ def record_pilot(walked: Road, rows: int, cached: float = 0.0, **measured: dict[
     }
     path = walked.output / "pilot/pilot.json"
     path.parent.mkdir(parents=True)
-    path.write_text(json.dumps({"rows": rows, "cached": cached, "stages": stages}))
+    about = {"rows": rows, "cached": cached, "gpus": walked.gpus, "processes": walked.processes}
+    path.write_text(json.dumps({**about, "stages": stages}))
 
 
 def test_a_plan_rests_on_the_pilot_that_there_is(
@@ -292,7 +296,7 @@ def test_a_plan_rests_on_the_pilot_that_there_is(
     LVBench's 1,549 and Video-MME's 900 questions."""
     monkeypatch.setattr(hub.HfApi, "auth_check", lambda *_, **__: None)
     monkeypatch.setenv("COLUMNS", "200")
-    record_pilot(road(tmp_path, data=tmp_path), 8, **{"infer-program": {}})
+    record_pilot(road(tmp_path, data=tmp_path, gpus=0), 8, **{"infer-program": {}})
     flags = ["--config", "paper", "--gpus", "0", "--data", str(tmp_path), "--output", str(tmp_path / "out")]
     main([*flags, "--plan"])
     said = capsys.readouterr().out
@@ -302,6 +306,14 @@ def test_a_plan_rests_on_the_pilot_that_there_is(
     # Of other settings it says nothing.
     main([*flags, "--plan", "--infer", "in_flight=2"])
     assert "by a pilot" not in capsys.readouterr().out
+
+
+def test_a_pilot_on_other_gpus_says_nothing(tmp_path: Path) -> None:
+    walked = road(tmp_path, gpus=1)
+    record_pilot(walked, 8, **{"infer-program": {}})
+    assert set(read_pilot(walked).stages) == {"infer-program"}
+    assert read_pilot(road(tmp_path, gpus=8)) == Measured()
+    assert read_pilot(road(tmp_path, gpus=1, processes=2)) == Measured()
 
 
 def test_a_pilot_says_what_it_measured(capsys: pytest.CaptureFixture[str]) -> None:
@@ -520,7 +532,7 @@ def test_each_disk_needs_room_for_what_comes_to_it(tmp_path: Path, monkeypatch: 
     # One disk for all has to hold all: 28 GB of outputs and 12 of cache, on any number of GPUs.
     (alone,) = disks(road(tmp_path), "sft").values()
     assert (alone.state, "40.0 GB needed" in alone.text) == ("ok", True)
-    assert "28.0 GB for outputs (10.0 GB to 38.0 GB)" in alone.text
+    assert "28.0 GB for outputs (assumed: 10.0 GB to 38.0 GB)" in alone.text
     monkeypatch.setattr(checks, "_device", lambda folder: hash(folder.name))
     apart = disks(road(tmp_path, data=tmp_path / "data"), *("download", "check", "sft"))
     assert {name: each.state for name, each in apart.items()} == {
@@ -564,7 +576,7 @@ def test_the_disk_has_room_for_what_the_pilot_measured(
     found = {each.name: each.text for each in examine(walked, stages)}
     assert "12.0 GB for outputs (by a pilot of 20 rows)" in found["disk"]
     # It says nothing of the stages that it has not run.
-    assert "28.0 GB for outputs (10.0" in disks(walked, "sft", "grpo")["disk"].text
+    assert "28.0 GB for outputs (assumed: 10.0" in disks(walked, "sft", "grpo")["disk"].text
 
 
 @pytest.mark.parametrize(
@@ -653,6 +665,7 @@ LISTING = {
     ("changed", "gate", "differs"),
     [
         ({}, "auto", {}),
+        ({}, "manual", {"name": "the hub calls it others/LongVideoBench"}),
         (
             {"videos.tar.part.bf": 5_242_880_000},
             "auto",
@@ -687,6 +700,7 @@ def test_the_manifest_is_compared_with_the_hub(
     with running_hub() as server, connected(server, monkeypatch, tmp_path / "cache"):
         listed = server.add("dataset", "longvideobench/LongVideoBench", {})
         listed.gate = gate
+        listed.renamed = "others/LongVideoBench" if "name" in differs else ""
         listed.sizes = {name: size for name, size in (LISTING | changed).items() if size is not None}
         assert main([*flags, "--check-manifest"]) == (2 if differs else 0)
     captured = capsys.readouterr()
@@ -697,11 +711,62 @@ def test_the_manifest_is_compared_with_the_hub(
     assert not (tmp_path / "out").exists()
 
 
+def test_a_revision_and_a_checksum_are_compared_with_the_hub(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = b"weights" * 2_000_000
+    with running_hub() as server, connected(server, monkeypatch, tmp_path / "cache"):
+        listed = server.add("model", "own/er", {"model.bin": content})
+
+        def states(sha256: str, revision: str) -> dict[str, str]:
+            files = Files("model.bin", "weights", "listing", sha256=sha256)
+            found = hub.compared(Repository("own/er", (files,), "model", revision=revision))
+            return {each.name: each.state for each in found}
+
+        right = states(hashlib.sha256(content).hexdigest(), listed.head)
+        assert set(right.values()) == {"ok"}
+        older = listed.head
+        listed.commit({"model.bin": content + b"!"})
+        wrong = states(hashlib.sha256(content).hexdigest(), older)
+        assert wrong == {"name": "ok", "gate": "ok", "revision": "wrong", "model.bin": "ok"}
+        assert states(hashlib.sha256(content).hexdigest(), "")["model.bin"] == "wrong"
+
+
+def test_a_model_of_unknown_size_is_named(tmp_path: Path) -> None:
+    found = findings(road(tmp_path, model="Qwen/Qwen3-VL-32B-Instruct"), "download")
+    assert "its size is not known" in found["Qwen/Qwen3-VL-32B-Instruct"].text
+    assert "Qwen/Qwen3-VL-8B-Instruct" not in findings(road(tmp_path), "download")
+
+
+def test_pieces_of_an_unknown_number_are_counted_where_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four zips of 100 bytes: with --remove-archives each makes room for the next."""
+    videos = Files("videos_*.zip", "videos", "listing", bytes=400)
+    monkeypatch.setattr(Part, "repositories", [Repository("own/er", (videos,))])
+    walked = road(tmp_path, data=tmp_path, remove_archives=True)
+    (lvbench,) = [part for part in walked.tested if part.name == "lvbench"]
+    walked.sizes = {lvbench: Size(40, 4, 1.0, is_counted=True)}
+    (tmp_path / "lvbench/.cache/huggingface").mkdir(parents=True)
+    assert hub.room(walked, lvbench) == (400, 400), "before the download it is one, or as many as it may be"
+    for number in range(4):
+        (tmp_path / f"lvbench/videos_{number}.zip").write_bytes(b"x" * 100)
+    assert hub.room(walked, lvbench) == (0, 100)
+
+
+def test_a_program_costs_the_same_in_synthesis_as_elsewhere() -> None:
+    assert (ASSUMED.native_seconds, ASSUMED.program_seconds) == (
+        RATES["native"]["seconds"][1],
+        RATES["run"]["seconds"][1],
+    )
+
+
 def test_each_fact_of_the_hub_has_a_source_and_a_day() -> None:
     found = {path.stem: manifest(path.stem) for path in MANIFESTS.glob("*.yaml")}
     assert set(BENCHMARKS) <= set(found)
     for name, entry in found.items():
         facts = [fact for each in entry.repositories for fact in (*each.files, each.gate) if fact is not None]
+        facts += entry.sizes.values()
         assert facts, name
         assert {fact.source for fact in facts} == set(entry.sources), name
 
@@ -713,7 +778,7 @@ def test_without_transcripts_nothing_is_transcribed(tmp_path: Path) -> None:
 
 
 def test_a_test_set_without_its_answers_is_told_before_it_is_asked(tmp_path: Path) -> None:
-    # MLVU's questions are on the hub, and their answers on GitHub.
+    # MLVU's questions and their answers are files of their own.
     mlvu = tmp_path / "data/mlvu"
     mlvu.mkdir(parents=True)
     row = {"question_id": "Q1", "question_type": "count", "video": "a.mp4", "question": "How many?"}

@@ -149,6 +149,22 @@ def test_it_is_recorded_what_a_command_took(tmp_path: Path) -> None:
         assert took["spread"] == pytest.approx(spread, abs=0.001)
 
 
+def test_what_an_earlier_attempt_did_took_as_long(tmp_path: Path) -> None:
+    """Eight of ten answers were there. The first of the others takes 5 s, as it loads what it uses, and the
+    second 2 s: ten take 20. A training goes on from step 6 of 8, after it has prepared its rows: the first
+    step takes 4 s, the second 1 s, and so 8 in all."""
+    marks = {
+        "infer": ([[7, 50, 8], [7, 55, 9], [7, 57, 10]], 20.0),
+        "sft": ([[7, 40, 0], [7, 41, 16], [7, 50, 6], [7, 54, 7], [7, 55, 8]], 8.0),
+    }
+    for name, (rows, working) in marks.items():
+        code = f"import os, json; file = open(os.environ[{TIMES!r}], 'w')\n"
+        code += f"for row in {rows}: file.write(json.dumps(row) + chr(10))\nfile.close(); open('{name}', 'w')"
+        written = stage(name, code, tmp_path)
+        run_stages([written], tmp_path)
+        assert (Record(tmp_path).of(written) or {})["took"][0]["working"] == pytest.approx(working)
+
+
 def test_what_only_prepares_is_done_again_with_other_settings(tmp_path: Path) -> None:
     made = [replace(touches(name, tmp_path), writes=()) for name in ("check", "index")]
     run_stages(made, tmp_path)
