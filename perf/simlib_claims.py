@@ -199,13 +199,13 @@ def earned(rollout: Rollout, overlap: float, *, no_mode: bool = False) -> float:
 
 def going_on(arm: str, seed: int, decoder: Decoder) -> Learner:
     """The planner after SECONDS of an arm's training."""
+    arm, _, rate = arm.partition("@")
     generator = torch.Generator().manual_seed(seed)
     rng = np.random.default_rng([29, seed])
     feed = batches(chosen(taught(seed), "start"), rng, _rows_of, ROWS) if arm == "more-rows" else None
     number = 10**6
     # What the first row and the first step load is loaded before the time counts.
     adaptive_row("train", seed, number)
-    arm, _, rate = arm.partition("@")
     learner, began = Learner(decoder, float(rate) if rate else RATES.get(arm, RATE)), cpu_seconds()
     while (spent := cpu_seconds() - began) < SECONDS:
         if feed is not None:
@@ -269,7 +269,7 @@ GOING_ON = (
 )
 
 
-TRIALS = ("more-rows@3e-4", "rejection@3e-4", "grpo@3e-4")
+TRIALS = ("more-rows@3e-4", "rejection@3e-4", "grpo@3e-4", "grpo@3e-5")
 """Arms with another rate than theirs."""
 
 
