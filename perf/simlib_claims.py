@@ -66,7 +66,7 @@ TAUGHT_STORIES, SEEN, ROWS = 800, 9_000, 20
 """Stories of the teacher's rows; rows that a start sees, and those of a step."""
 SECONDS = 100.0
 """CPU seconds for which an arm goes on from a start."""
-RATE, RATES = 1e-4, {"more-rows": 1e-3}
+RATE, RATES = 3e-5, {"more-rows": 1e-3, "rejection": 1e-4}
 """Learning rates of the arms that go on (RATE: where RATES has none), chosen on val with seed 0 among these
 and those of TRIALS."""
 GROUPS, SAMPLES = 2, 8
@@ -269,7 +269,7 @@ GOING_ON = (
 )
 
 
-TRIALS = ("more-rows@3e-4", "rejection@3e-4", "grpo@3e-4", "grpo@3e-5")
+TRIALS = ("more-rows@3e-4", "rejection@3e-4", "grpo@1e-4", "grpo@3e-4")
 """Arms with another rate than theirs."""
 
 
