@@ -192,6 +192,42 @@ def lost_at_first() -> tuple[int, int]:
 
 
 @cache
+def two_programs(world: str) -> Mapping[str, Any]:
+    """Refinement of the greedy programs of a world, beside controls that run as many programs: the surer of
+    the greedy first program and a sampled one, for as many questions at random, and for those that were
+    refined; over all seeds of sampling. Shares, and the differences with intervals by video."""
+    folder, run = _GREEDY[world]
+    sampled = [traces(SAMPLED, name) for name in configs(SAMPLED) if name.startswith(f"{world}-")]
+    asked = set.intersection(*({trace.question_id for trace in each} for each in sampled))
+    greedy = {trace.question_id: trace for trace in traces(folder, run)}
+    pairs = [(greedy[two.question_id], two) for each in sampled for two in each if two.question_id in asked]
+    share = sum(len(one.rounds) > 1 for one, _ in pairs) / len(pairs)
+    sums: dict[str, float] = defaultdict(float)
+    gaps: dict[str, dict[str, list[float]]] = {"random": defaultdict(list), "same": defaultdict(list)}
+    for one, two in pairs:
+        first, refined = float(is_right_at_first(one)), float(_is_right(one))
+        surer = float(is_right_at_first(max(one, two, key=_sureness)))
+        controls = {
+            "random": (1 - share) * first + share * surer,
+            "same": surer if len(one.rounds) > 1 else first,
+        }
+        for name, value in {"first": first, "refined": refined, **controls}.items():
+            sums[name] += value / len(pairs)
+        for name, value in controls.items():
+            gaps[name][one.video.key].append(refined - value)
+    intervals = {name: mean_interval(each, low=-1.0, high=1.0) for name, each in gaps.items()}
+    counts = {"questions": len(asked), "seeds": len(sampled), "share": share}
+    return {**counts, **sums, "ci95": intervals}
+
+
+def _sureness(trace: Trace) -> float:
+    """The confidence of a trace's first program; -1 where it failed."""
+    execution = trace.rounds[0].execution
+    is_ok = execution is not None and execution.status == "ok"
+    return execution.answer.confidence if execution is not None and is_ok else -1.0
+
+
+@cache
 def on_val() -> Mapping[str, Any]:
     """The same for each way that was tried on val, with one seed."""
     names = sorted(name for name in configs(SAMPLED) if name.startswith("val-"))
@@ -374,6 +410,7 @@ def _titled(way: str) -> str:
 
 FUNCTIONS: Sequence[Callable[..., Any]] = (
     *(row, repairs, test_and_fresh, equal_budgets, parts_measured, compared, lost_at_first, on_val),
+    two_programs,
     *(counted, refinements, pairs),
 )
 """What templates may call."""
