@@ -47,7 +47,7 @@ def difference(gaps: Sequence[tuple[Array, Array]], of: str = "seeds") -> dict[s
         "low": round(low, 4),
         "high": round(high, 4),
         "of": f"{len(means)} {of}",
-        "p": round(t_test(means), 5) if len(set(means)) > 1 else None,
+        "p": round(max(0.0, t_test(means)), 5) if len(set(means)) > 1 else None,
     }
 
 
