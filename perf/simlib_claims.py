@@ -359,8 +359,9 @@ def measured(
         row = adaptive_row(world, seed, number, channel)
         planner, drawing, barred = planners(row, channel)
         results = answer(row, planner, channel, BOTH_STORED)
-        controls = [look(row, channel), *(answer(row, each, channel) for each in (drawing, barred))]
-        controls = controls if is_compared else []
+        controls = []
+        if is_compared:
+            controls = [look(row, channel), *(answer(row, each, channel) for each in (drawing, barred))]
         for asked, result, *others in zip(row.asked, results, *controls, strict=True):
             first, *second = (executed(each) for each in result.rounds[:2])
             values = _ways(asked, first, second[0] if second else None)
