@@ -23,3 +23,13 @@ def test_it_is_the_plan_of_the_synthesis_page() -> None:
     (synthesis,) = [stage for stage in paper["stages"] if stage["stage"] == "synthesize"]
     assert synthesis["dollars"] == plan["teacher"]["cost"]
     assert synthesis["seconds"][1] * paper["gpus"] / 3600 == pytest.approx(plan["hours"]["model"])
+
+
+def test_what_a_pilot_expected_is_near_what_the_stages_took() -> None:
+    stages = json.loads((ROOT / "perf" / "pilot.json").read_text())["stages"]
+    for name, stage in stages.items():
+        expected, took = stage["expected"][1], stage["took"]
+        if max(expected, took) > 20:
+            assert max(expected, took) / min(expected, took) <= 1.5, name
+        else:
+            assert abs(expected - took) <= 10, name

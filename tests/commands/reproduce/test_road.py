@@ -211,6 +211,14 @@ def test_estimates_rest_on_what_was_measured_or_published(tmp_path: Path) -> Non
     # Steps that are limited: 100 of 8 replies on each of 8 GPUs, accumulated twice.
     few = road(tmp_path, grpo_settings={"max_steps": 100, "gradient_accumulation_steps": 2})
     assert takes(few)["grpo"].works_on == "12,800 replies"
+    # LVBench alone: 103 films of 4,101 s on average (its paper), at rates.yaml's seconds an hour.
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("{}\n")
+    lvbench = takes(road(tmp_path, gpus=1, benchmarks=("lvbench",), sft_data=str(rows), grpo_data=str(rows)))
+    film = 103 * 4_101 / 3600
+    for stage, rates in (("transcribe", (18, 60, 120)), ("index", (6.2, 87, 174))):
+        expected = [film * rate / 3600 for rate in rates]
+        assert hours(lvbench[stage].seconds) == pytest.approx(expected, rel=0.01, abs=0.01), stage
     assert {each.seconds for each in takes(road(tmp_path, gpus=0)).values()} == {None}
 
 
