@@ -7,7 +7,7 @@ A cell is an arm with a seed; each seed has its own stories in training and in e
 starting planner. `start` is trained on all four kinds of rows that a teacher with faults makes; `without-R1`
 to `-R4` on as many rows without one kind, and `tokens-without-R1` to `-R4` on as many tokens of replies, as
 many in a step. The other arms go on from `start` for the same CPU seconds, those of the sandboxes included:
-more of the teacher's rows, rejection, GRPO, both in turn, and GRPO with another reward. The record has for
+more SFT on the same rows, rejection, GRPO, both in turn, and GRPO with another reward. The record has for
 each cell how many questions of each story are answered right, by the first program and after a refinement.
 Refinement and routing are read from the planners that `start` trained, under other channels too; and from
 planners without a fault: `faultless`, which writes the best program first, and `faultless-look`. Writes
@@ -66,9 +66,9 @@ TAUGHT_STORIES, SEEN, ROWS = 800, 9_000, 20
 """Stories of the teacher's rows; rows that a start sees, and those of a step."""
 SECONDS = 100.0
 """CPU seconds for which an arm goes on from a start."""
-RATE, RATES = 3e-5, {"more-rows": 1e-3, "rejection": 1e-4}
+RATE, RATES = 3e-5, {"more-sft": 1e-3, "rejection": 1e-4}
 """Learning rates of the arms that go on (RATE: where RATES has none), chosen on val with seed 0 among these
-and those of TRIALS."""
+and those of trials, which are arms such as grpo@1e-4."""
 GROUPS, SAMPLES = 2, 8
 """Libraries of a step of GRPO and of rejection, and replies to each of their questions."""
 QUESTIONS = 6
@@ -202,27 +202,31 @@ def going_on(arm: str, seed: int, decoder: Decoder) -> Learner:
     arm, _, rate = arm.partition("@")
     generator = torch.Generator().manual_seed(seed)
     rng = np.random.default_rng([29, seed])
-    feed = batches(chosen(taught(seed), "start"), rng, _rows_of, ROWS) if arm == "more-rows" else None
+    feed = batches(chosen(taught(seed), "start"), rng, _rows_of, ROWS) if arm == "more-sft" else None
     number = 10**6
     # What the first row and the first step load is loaded before the time counts.
     adaptive_row("train", seed, number)
-    learner, began = Learner(decoder, float(rate) if rate else RATES.get(arm, RATE)), cpu_seconds()
+    learner, began = Learner(decoder, RATE), cpu_seconds()
     while (spent := cpu_seconds() - began) < SECONDS:
+        # In turn, each has its own rate, which falls in its own half.
+        progress, is_in_turn = spent / SECONDS, arm == "rejection-grpo"
+        is_rejection = arm == "rejection" or (is_in_turn and progress < 0.5)
+        learner.rate = float(rate) if rate else RATES.get("rejection" if is_rejection else arm, RATE)
+        progress = 2 * progress % 1 if is_in_turn else progress
         if feed is not None:
-            learner.step(next(feed), spent / SECONDS, warmup=10)
+            learner.step(next(feed), progress, warmup=10)
             continue
         lessons = []
         for _ in range(GROUPS):
             row = _some(adaptive_row("train", seed, number), rng)
             number += 1
-            is_rejection = arm == "rejection" or (arm == "rejection-grpo" and spent < SECONDS / 2)
             # Rejection pays for no look at the oracle mode, which it does not need.
             modes: list[Mode] | None = ["program"] * len(row.asked) if is_rejection else _modes(arm, row, rng)
             groups = own.roll_out(decoder.eval(), row, SAMPLES, generator, modes=modes)
             made = own.rejection_lesson(row, groups) if is_rejection else _grpo(arm, row, groups, rng)
             lessons += [made] if made is not None else []
         if lessons:
-            learner.step(lessons, spent / SECONDS, warmup=10)
+            learner.step(lessons, progress, warmup=10)
     return learner
 
 
@@ -244,11 +248,11 @@ def _modes(arm: str, row: Any, rng: np.random.Generator) -> list[Mode] | None:
 def _grpo(arm: str, row: Any, groups: Any, rng: np.random.Generator) -> Lesson | None:
     overlaps = {id(each): each.overlap for group in groups for each in group} if "evidence" in arm else {}
     if arm == "grpo-random-evidence":
-        # Those of the other replies to the same question.
+        # Each has that of another reply to the same question: the next in a drawn order.
         for group in groups:
-            distinct = [*dict.fromkeys(map(id, group))]
-            drawn = [overlaps[each] for each in rng.permutation(distinct).tolist()]
-            overlaps |= dict(zip(distinct, drawn, strict=True))
+            drawn = rng.permutation([*dict.fromkeys(map(id, group))]).tolist()
+            others = [overlaps[each] for each in (*drawn[1:], drawn[0])]
+            overlaps |= dict(zip(drawn, others, strict=True))
     no_mode = arm == "grpo-no-mode"
     return own.grpo_lesson(
         row, groups, lambda each: earned(each, overlaps.get(id(each), 0.0), no_mode=no_mode)
@@ -257,7 +261,7 @@ def _grpo(arm: str, row: Any, groups: Any, rng: np.random.Generator) -> Lesson |
 
 LEFT_OUT = tuple(f"{how}without-{kind}" for how in ("", "tokens-") for kind in KINDS)
 GOING_ON = (
-    "more-rows",
+    "more-sft",
     "rejection",
     "grpo",
     "rejection-grpo",
@@ -267,10 +271,6 @@ GOING_ON = (
     "grpo-evidence",
     "grpo-random-evidence",
 )
-
-
-TRIALS = ("more-rows@3e-4", "rejection@3e-4", "grpo@1e-4", "grpo@3e-4")
-"""Arms with another rate than theirs."""
 
 
 def goes_on(arm: str) -> bool:
@@ -322,8 +322,9 @@ class Faultless(Scripted):
         ]
 
 
-Planners = Callable[[Row, Channel], tuple[Planner, Planner, Planner]]
-"""Of a row: the planner, that of the samples it is compared with, and one that never looks directly."""
+Planners = Callable[[Row, Channel], tuple[Planner, Planner, Planner | None]]
+"""Of a row: the planner, that of the samples it is compared with, and one that never looks directly, if its
+routing is compared."""
 
 
 def of_decoder(decoder: Decoder) -> Planners:
@@ -335,12 +336,11 @@ def of_decoder(decoder: Decoder) -> Planners:
 
 
 def faultless(*, looks: bool) -> Planners:
-    """A planner without a fault; its second program as a sample that knows nothing of the first; and its best
-    program, if need be a look."""
+    """A planner without a fault, and its second program as a sample that knows nothing of the first."""
     return lambda row, channel: (
         Faultless(row, channel, looks=looks),
         Faultless(row, channel, looks=looks, is_sample=True),
-        Faultless(row, channel, looks=False),
+        None,
     )
 
 
@@ -353,15 +353,15 @@ def measured(
 ) -> dict[str, dict[str, list[float]]]:
     """The sums over the questions of each story that a seed has in a world, of those about the whole video
     (`gist`) and of the others: how often each way to answer is right, and what the first programs are.
-    `is_compared`: with direct looks and samples as controls."""
+    `is_compared`: with samples as controls and, in the usual channel, direct looks and programs."""
     sums: dict[str, dict[str, list[float]]] = {part: {} for part in PARTS}
     for number in range(STORIES[world]):
         row = adaptive_row(world, seed, number, channel)
         planner, drawing, barred = planners(row, channel)
         results = answer(row, planner, channel, BOTH_STORED)
-        controls = []
-        if is_compared:
-            controls = [look(row, channel), *(answer(row, each, channel) for each in (drawing, barred))]
+        controls = [answer(row, drawing, channel)] if is_compared else []
+        if is_compared and barred is not None and channel == CHANNELS[USUAL]:
+            controls += [look(row, channel), answer(row, barred, channel)]
         for asked, result, *others in zip(row.asked, results, *controls, strict=True):
             first, *second = (executed(each) for each in result.rounds[:2])
             values = _ways(asked, first, second[0] if second else None)
@@ -373,11 +373,13 @@ def measured(
                 "frames": float(len({time for call in first.calls for time, *_ in call.frames})),
                 "overlap": overlap(asked, first),
             }
-            if is_compared:
-                direct, sample, program = (executed(each.rounds[0]) for each in others)
-                values["direct"] = float(is_right(asked, direct))
-                values["surer_of_samples"] = float(is_right(asked, max(first, sample, key=_sureness)))
-                values["program"] = float(is_right(asked, program))
+            ran = [executed(each.rounds[0]) for each in others]
+            if ran:
+                values["surer_of_samples"] = float(is_right(asked, max(first, ran[0], key=_sureness)))
+            values |= {
+                name: float(is_right(asked, each))
+                for name, each in zip(("direct", "program"), ran[1:], strict=False)
+            }
             part = sums[PARTS[asked.kind not in GIST]]
             for name, value in values.items():
                 part.setdefault(name, [0.0] * STORIES[world])[number] += round(value, 4)
@@ -397,15 +399,16 @@ def _sureness(execution: Execution | None) -> float:
 def _ways(asked: Asked, first: Execution, second: Execution | None) -> dict[str, float]:
     """Which ways to answer a question are right."""
 
-    def right(execution: Execution | None) -> float:
-        return float(execution is not None and is_right(asked, execution))
+    def right(execution: Execution) -> float:
+        return float(is_right(asked, execution))
 
-    last = second if _sureness(second) >= 0 else first
+    last = second if second is not None and _sureness(second) >= 0 else first
     final = last if _sureness(first) < BOTH_STORED.tau else first
     is_unsure = 0 <= _sureness(first) < BOTH_STORED.tau
     return {
         "first": right(first),
-        "second": right(second),
+        # Of a program in place of the first, whose answer stays where the second has none.
+        "second": right(last),
         # The paper's: a refined answer counts where the first was unsure, or failed.
         "final": right(final),
         "first_of_unsure": right(first) if is_unsure else 0.0,

@@ -63,11 +63,11 @@ def corrected(found: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 # ---- the claims --------------------------------------------------------------------------------------------
 
-GISTS = (0.1, 0.3, 0.6)
+GISTS = (0.0, 0.1, 0.3, 0.6)
 """Shares of questions about the whole video."""
 LEARNED = (
     ("grpo", "start", "first"),
-    ("grpo", "more-rows", "first"),
+    ("grpo", "more-sft", "first"),
     ("grpo", "rejection", "first"),
     ("rejection-grpo", "grpo", "first"),
     ("grpo", "grpo-no-mode", "first"),
@@ -99,6 +99,7 @@ def shares(
         arm: {
             "seeds": len(found),
             "cpu_s": float(np.mean([cell["cpu_s"] for cell in found])),
+            "steps": float(np.mean([cell.get("steps", 0) for cell in found])),
             **{name: float(np.mean([mean(cell[world][usual], name) for cell in found])) for name in names},
         }
         for arm, found in arms.items()

@@ -117,16 +117,17 @@ def test_evidence_at_random_is_that_of_other_replies(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(own, "grpo_lesson", lambda row, groups, reward: [reward(each) for each in groups[0]])
     earned = {
         arm: simlib_claims._grpo(arm, None, groups, np.random.default_rng(2))
-        for arm in ("grpo", "grpo-no-mode", "grpo-evidence", "grpo-random-evidence")
+        for arm in ("grpo", "grpo-no-mode", "grpo-evidence")
     }
     assert earned["grpo"] == [1.0] * 4
     assert earned["grpo-no-mode"] == [0.7] * 4
     assert earned["grpo-evidence"] == pytest.approx([1.05, 1.25, 1.45, 1.05])
-    # A reply that is drawn twice earns the same twice.
-    at_random = earned["grpo-random-evidence"]
-    assert sorted(at_random[:3]) == pytest.approx([1.05, 1.25, 1.45])
-    assert at_random[3] == at_random[0]
-    assert at_random[:3] != pytest.approx([1.05, 1.25, 1.45])
+    # A reply that is drawn twice earns the same twice; and none earns by its own evidence.
+    for seed in range(20):
+        at_random = simlib_claims._grpo("grpo-random-evidence", None, groups, np.random.default_rng(seed))
+        assert sorted(at_random[:3]) == pytest.approx([1.05, 1.25, 1.45])
+        assert at_random[3] == at_random[0]
+        assert all(a != pytest.approx(b) for a, b in zip(at_random, earned["grpo-evidence"], strict=True))
 
 
 def test_the_hypotheses_of_reads_are_compared_over_seeds() -> None:

@@ -125,7 +125,7 @@ class Learner:
     """A decoder with its optimizer: a step of AdamW for each batch of lessons."""
 
     def __init__(self, decoder: Decoder, rate: float) -> None:
-        self.decoder, self._rate = decoder, rate
+        self.decoder, self.rate = decoder, rate
         self.optimizer = torch.optim.AdamW(
             decoder.parameters(), lr=rate, betas=(0.9, 0.98), weight_decay=0.01
         )
@@ -136,7 +136,7 @@ class Learner:
         """A step at a progress from 0 to 1: the rate rises over `warmup` steps, and falls as a cosine."""
         for group in self.optimizer.param_groups:
             rises = (len(self.losses) + 1) / warmup
-            group["lr"] = self._rate * min(rises, 0.5 + 0.5 * math.cos(math.pi * progress))
+            group["lr"] = self.rate * min(rises, 0.5 + 0.5 * math.cos(math.pi * progress))
         loss = _loss(self.decoder, lessons)
         self.optimizer.zero_grad()
         loss.backward()
