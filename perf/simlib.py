@@ -96,14 +96,15 @@ def by_arm(cells: dict[str, dict[str, Any]]) -> dict[str, Any]:
 
 
 def differences(cells: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """The hypotheses that compare shares of the oracle's programs: arms, and tests, over seeds."""
+    """The hypotheses of each world that compare shares of the oracle's programs: arms, and tests, over
+    seeds."""
     pairs = {
         "curriculum over renamed, both": (("curriculum", "both"), ("renamed", "both")),
         "curriculum over renamed, fixed": (("curriculum", "fixed"), ("renamed", "fixed")),
         "curriculum, wordings over both": (("curriculum", "wordings"), ("curriculum", "both")),
         "renamed, wordings over both": (("renamed", "wordings"), ("renamed", "both")),
     }
-    gaps: dict[str, list[tuple[Any, Any]]] = {}
+    gaps: dict[str, dict[str, list[tuple[Any, Any]]]] = {world: {} for world in STORIES}
     for name, row in cells.items():
         arm, rest = name.split("/", 1)
         size = rest.split("/")[1]
@@ -112,8 +113,11 @@ def differences(cells: dict[str, dict[str, Any]]) -> dict[str, Any]:
                 over = cells.get(f"{second}/{rest}", {})
                 if arm == first and world in row and world in over:
                     gap = row[world][test]["same"] - over[world][other]["same"]
-                    gaps.setdefault(f"{world}: {what}, {size}", []).append((np.array([gap]), np.ones(1)))
-    return corrected({name: difference(each) for name, each in gaps.items() if len(each) > 1})
+                    gaps[world].setdefault(f"{what}, {size}", []).append((np.array([gap]), np.ones(1)))
+    return {
+        world: corrected({name: difference(each) for name, each in found.items() if len(each) > 1})
+        for world, found in gaps.items()
+    }
 
 
 def _over_seeds(found: list[dict[str, Any]]) -> dict[str, dict[str, float]]:

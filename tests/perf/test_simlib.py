@@ -142,10 +142,10 @@ def test_the_hypotheses_of_reads_are_compared_over_seeds() -> None:
         for arm, each in shares.items()
         for seed, share in enumerate(each)
     }
-    compared = simlib.differences(cells)
-    assert compared["val: curriculum over renamed, both, 0.5"]["difference"] == 0.15
-    assert compared["val: curriculum, wordings over both, 0.5"]["difference"] == -0.35
-    assert compared["val: curriculum over renamed, fixed, 0.5"]["p"] is None
+    compared = simlib.differences(cells)["val"]
+    assert compared["curriculum over renamed, both, 0.5"]["difference"] == 0.15
+    assert compared["curriculum, wordings over both, 0.5"]["difference"] == -0.35
+    assert compared["curriculum over renamed, fixed, 0.5"]["p"] is None
 
 
 def test_arms_that_leave_a_kind_out_have_as_many_rows_or_tokens() -> None:
