@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Walks the road of `bash launch/reproduce.sh paper` on two cores: bash launch/miniature.sh [FOLDER] [pilot]
-# (default: runs/miniature). With pilot: the pilot, and a walk of five times its rows, for perf/pilot.py.
+# (default: runs/miniature). With pilot: the pilot, and a walk of up to five times its rows, for perf/pilot.py.
 # FOLDER gets films with speech in five benchmarks' files as the hub has them, a hub's cache with a checkpoint of every class, and
 # OUTPUT; a teacher answers behind HTTP. Then GRPO once more, with the planner's own failures as prompts, and under DeepSpeed;
 # and where a real engine is installed (launch/live.sh), GRPO and one method's answers once more by it.

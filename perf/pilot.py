@@ -3,8 +3,9 @@
     bash launch/miniature.sh FOLDER pilot
     python -m perf.pilot --folder FOLDER [--output perf/pilot.json]
 
-The first command makes the miniature, runs its pilot (eight rows) and then all stages on at least five times
-as many, on this machine. The second compares the plan by the pilot's figures with what each stage took.
+The first command makes the miniature, runs its pilot (eight rows) and then all stages on up to five times as
+many, as the miniature has them, on this machine. The second compares the plan by the pilot's figures with
+what each stage took.
 """
 
 from __future__ import annotations
