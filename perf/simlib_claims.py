@@ -83,7 +83,7 @@ CHANNELS = {
 
 USUAL = "informed x 1"
 GIST, PARTS = ("weather", "main_place"), ("gist", "other")
-SHOWN = ("first", "final", "native", "frames", "overlap")
+SHOWN = ("first", "final", "surer_of_samples", "native", "frames", "overlap")
 
 
 @dataclass(frozen=True)
@@ -454,7 +454,8 @@ def work(settings: ClaimSettings) -> None:
             cells[name] = {"cpu_s": 0.0, **cell}
             write_record(settings.output, {**design, "cells": cells}, indent=0)
             found = cell[settings.worlds[0]][USUAL]
-            print(name, *(f"{key} {mean(found, key):.3f}" for key in SHOWN), flush=True)
+            shown = (f"{key} {mean(found, key):.3f}" for key in SHOWN if key in found["other"])
+            print(name, *shown, flush=True)
     record = {
         **design,
         "shares": {world: shares(cells, world, USUAL, SHOWN) for world in STORIES},

@@ -90,7 +90,7 @@ PAIRS = (
 def shares(
     cells: Mapping[str, Mapping[str, Any]], world: str, usual: str, names: Sequence[str]
 ) -> dict[str, dict[str, float]]:
-    """The means of these names for each arm, over its seeds."""
+    """The means of these names, of those that an arm has, for each arm over its seeds."""
     arms: dict[str, list[Mapping[str, Any]]] = {}
     for name, cell in cells.items():
         if world in cell:
@@ -100,7 +100,11 @@ def shares(
             "seeds": len(found),
             "cpu_s": float(np.mean([cell["cpu_s"] for cell in found])),
             "steps": float(np.mean([cell.get("steps", 0) for cell in found])),
-            **{name: float(np.mean([mean(cell[world][usual], name) for cell in found])) for name in names},
+            **{
+                name: float(np.mean([mean(cell[world][usual], name) for cell in found]))
+                for name in names
+                if name in found[0][world][usual]["other"]
+            },
         }
         for arm, found in arms.items()
     }
