@@ -1,12 +1,12 @@
 """Runs the cells of "reads" that the record lacks: planners on a library that is fixed, dropped from,
 renamed, or renamed by a curriculum.
 
-    python -m perf.simlib [--arms curriculum fixed] [--sizes 0.5] [--seeds 0] [--steps 700] [--worlds val]
+    python -m perf.simlib [--arms curriculum fixed] [--sizes 0.5] [--seeds 0] [--worlds val]
 
-A cell (arm, seed, size, steps) trains a decoder, for at most 30 CPU minutes, and measures it on every test of
-these worlds. A killed cell resumes from its checkpoint, and a finished one is in the record, which the same
-command completes. `--worlds val test` opens the test world; the hypotheses of docs/results/simlib.md were
-committed before it was. A cell whose weights are not in the cache is trained and measured again. Writes
+A cell (arm, seed, size, steps) trains a decoder, and measures it on every test of these worlds. A killed cell
+resumes from its checkpoint, and a finished one is in the record, which the same command completes. A cell
+that lacks a world, and whose weights are not in the cache, is trained and measured again. `--worlds val test`
+opens the test world; the hypotheses of docs/results/simlib.md were committed before it was. Writes
 perf/simlib.json, with CPU seconds."""
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class SimlibSettings:
     arms: tuple[str, ...] = field(default=tuple(ARMS), metadata=setting("arms to run"))
     sizes: tuple[str, ...] = field(default=("0.5",), metadata=setting("millions of parameters"))
     seeds: tuple[int, ...] = field(default=(0,), metadata=setting("seeds of training"))
-    steps: int = field(default=700, metadata=setting("steps of a training, of 4 rows each"))
+    steps: int = field(default=2000, metadata=setting("steps of a training, of 4 rows each"))
     worlds: tuple[str, ...] = field(
         default=("val",), metadata=setting("val alone, or also test to open the test world")
     )
@@ -78,18 +78,18 @@ def cell(
 def by_arm(cells: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """The cells of each world by arm, size and steps, over their seeds: the mean of each share, with the
     least and the most."""
-    groups: dict[str, list[tuple[str, dict[str, Any]]]] = {}
+    groups: dict[str, list[dict[str, Any]]] = {}
     for name, row in cells.items():
-        arm, seed, size, steps = name.split("/")
+        arm, _, size, steps = name.split("/")
         for world in STORIES:
             if world in row:
-                groups.setdefault(f"{world}: {arm}, {size}, {steps}", []).append((seed, row | row[world]))
+                groups.setdefault(f"{world}: {arm}, {size}, {steps}", []).append(row | row[world])
     return {
         name: {
             "seeds": len(rows),
-            "questions": rows[0][1]["questions"],
-            "cpu_s": round(fmean(row["cpu_s"] for _, row in rows)),
-            "tests": {test: _over_seeds([row[test] for _, row in rows]) for test in TESTS},
+            "questions": round(fmean(row["questions"] for row in rows)),
+            "cpu_s": round(fmean(row["cpu_s"] for row in rows)),
+            "tests": {test: _over_seeds([row[test] for row in rows]) for test in TESTS},
         }
         for name, rows in groups.items()
     }
@@ -107,13 +107,15 @@ def differences(cells: dict[str, dict[str, Any]]) -> dict[str, Any]:
     gaps: dict[str, dict[str, list[tuple[Any, Any]]]] = {world: {} for world in STORIES}
     for name, row in cells.items():
         arm, rest = name.split("/", 1)
-        size = rest.split("/")[1]
+        _, size, steps = rest.split("/")
         for world in STORIES:
             for what, ((first, test), (second, other)) in pairs.items():
                 over = cells.get(f"{second}/{rest}", {})
                 if arm == first and world in row and world in over:
                     gap = row[world][test]["same"] - over[world][other]["same"]
-                    gaps[world].setdefault(f"{what}, {size}", []).append((np.array([gap]), np.ones(1)))
+                    gaps[world].setdefault(f"{what}, {size}, {steps}", []).append(
+                        (np.array([gap]), np.ones(1))
+                    )
     return {
         world: corrected({name: difference(each) for name, each in found.items() if len(each) > 1})
         for world, found in gaps.items()

@@ -12,8 +12,8 @@ each cell how many questions of each story are answered right, by the first prog
 Refinement and routing are read from the planners that `start` trained, under other channels too; and from
 planners without a fault: `faultless`, which writes the best program first, and `faultless-look`. Writes
 perf/simlib_claims.json, with CPU seconds. `--worlds val test` opens the test world, after
-docs/results/simlib.md had its hypotheses. A cell whose weights are not in the cache is trained and measured
-again."""
+docs/results/simlib.md had its hypotheses. A cell that lacks such a world, and whose weights are not in the
+cache, is trained again, and measured on the worlds that were asked for."""
 
 from __future__ import annotations
 
@@ -53,11 +53,12 @@ from videopro.simlib.reinforcing import overlap
 from videopro.simlib.routes import choices
 from videopro.simlib.rows import Row
 from videopro.simlib.story import Asked
-from videopro.simlib.teaching import BOTH_STORED, NATIVE, is_right, lesson
+from videopro.simlib.teaching import BOTH_STORED, NATIVE, lesson
 from videopro.simlib.training import HAS_BFLOAT16, Learner
 from videopro.traces import PLAN_KINDS, Execution, Round
 from videopro.traces.scoring import Mode
 from videopro.train.rewards import WEIGHTS
+from videopro.train.rewards.scoring import is_right
 
 SIZE = "0.5"
 STORIES = {"val": 40, "test": 60}
@@ -149,16 +150,17 @@ def batches(
     size: Callable[[Lesson], int],
     most: float,
 ) -> Iterator[list[Lesson]]:
-    """Batches of at least this size, without end; rows about one library become one lesson."""
+    """Batches of at least this size, without end, and what is left over when all rows were seen; rows about
+    one library become one lesson."""
+    # Stories stay together: their library is read once.
+    groups: dict[str, list[Lesson]] = {}
+    for each in lessons:
+        groups.setdefault(str(each.reference), []).append(each)
+    joined = [
+        Lesson(g[0].reference, [each.questions[0] for each in g], [each.replies[0] for each in g])
+        for g in groups.values()
+    ]
     while True:
-        # Stories stay together: their library is read once.
-        groups: dict[str, list[Lesson]] = {}
-        for each in lessons:
-            groups.setdefault(str(each.reference), []).append(each)
-        joined = [
-            Lesson(g[0].reference, [each.questions[0] for each in g], [each.replies[0] for each in g])
-            for g in groups.values()
-        ]
         batch: list[Lesson] = []
         for at in rng.permutation(len(joined)):
             batch.append(joined[at])
@@ -222,7 +224,7 @@ def going_on(arm: str, seed: int, decoder: Decoder) -> Learner:
             number += 1
             # Rejection pays for no look at the oracle mode, which it does not need.
             modes: list[Mode] | None = ["program"] * len(row.asked) if is_rejection else _modes(arm, row, rng)
-            groups = own.roll_out(decoder.eval(), row, SAMPLES, generator, modes=modes)
+            groups = own.roll_out(decoder, row, SAMPLES, generator, modes=modes)
             made = own.rejection_lesson(row, groups) if is_rejection else _grpo(arm, row, groups, rng)
             lessons += [made] if made is not None else []
         if lessons:
@@ -235,7 +237,7 @@ def _some(row: Row, rng: np.random.Generator) -> Row:
     return replace(row, asked=tuple(row.asked[i] for i in at), best=tuple(row.best[i] for i in at))
 
 
-def _modes(arm: str, row: Any, rng: np.random.Generator) -> list[Mode] | None:
+def _modes(arm: str, row: Row, rng: np.random.Generator) -> list[Mode] | None:
     """The oracle modes of an arm; None: those of A.3."""
     if arm == "grpo-shuffled-mode":
         modes = own.oracle_modes(row)
@@ -245,14 +247,15 @@ def _modes(arm: str, row: Any, rng: np.random.Generator) -> list[Mode] | None:
     return None
 
 
-def _grpo(arm: str, row: Any, groups: Any, rng: np.random.Generator) -> Lesson | None:
+def _grpo(arm: str, row: Row, groups: Sequence[Sequence[Rollout]], rng: np.random.Generator) -> Lesson | None:
     overlaps = {id(each): each.overlap for group in groups for each in group} if "evidence" in arm else {}
     if arm == "grpo-random-evidence":
-        # Each has that of another reply to the same question: the next in a drawn order.
+        # Each has that of a reply to the same question that is drawn, which may be itself: of the others
+        # alone, those with better evidence would on average get less.
         for group in groups:
-            drawn = rng.permutation([*dict.fromkeys(map(id, group))]).tolist()
-            others = [overlaps[each] for each in (*drawn[1:], drawn[0])]
-            overlaps |= dict(zip(drawn, others, strict=True))
+            replies = [*dict.fromkeys(map(id, group))]
+            drawn = [overlaps[each] for each in rng.permutation(replies).tolist()]
+            overlaps |= dict(zip(replies, drawn, strict=True))
     no_mode = arm == "grpo-no-mode"
     return own.grpo_lesson(
         row, groups, lambda each: earned(each, overlaps.get(id(each), 0.0), no_mode=no_mode)
@@ -290,7 +293,7 @@ def trained(arm: str, seed: int) -> dict[str, Any]:
         taught(seed)
         start = Decoder.load(weights("start", seed)) if goes_on(arm) else None
         began = cpu_seconds()
-        learner = fine_tuned(seed, arm) if start is None else going_on(arm, seed, start.train())
+        learner = fine_tuned(seed, arm) if start is None else going_on(arm, seed, start)
         took = {"cpu_s": round(cpu_seconds() - began, 1), "steps": len(learner.losses)}
         took |= {"questions": learner.questions, "bfloat16": HAS_BFLOAT16}
         path.with_suffix(".json").write_text(json.dumps(took))
@@ -329,10 +332,14 @@ routing is compared."""
 
 def of_decoder(decoder: Decoder) -> Planners:
     """A decoder's most likely replies, drawn ones, and the most likely that do not begin with a look."""
-    drawing = DecoderPlanner(decoder, torch.Generator().manual_seed(0))
     # No other way begins with a word of its name.
     barred = DecoderPlanner(decoder, barred=read_ids(NATIVE)[0])
-    return lambda row, channel: (DecoderPlanner(decoder), drawing, barred)
+    # What is drawn for a row does not depend on what was measured before.
+    return lambda row, channel: (
+        DecoderPlanner(decoder),
+        DecoderPlanner(decoder, torch.Generator().manual_seed(0)),
+        barred,
+    )
 
 
 def faultless(*, looks: bool) -> Planners:
@@ -361,7 +368,7 @@ def measured(
         results = answer(row, planner, channel, BOTH_STORED)
         controls = [answer(row, drawing, channel)] if is_compared else []
         if is_compared and barred is not None and channel == CHANNELS[USUAL]:
-            controls += [look(row, channel), answer(row, barred, channel)]
+            controls += [look(row), answer(row, barred)]
         for asked, result, *others in zip(row.asked, results, *controls, strict=True):
             first, *second = (executed(each) for each in result.rounds[:2])
             values = _ways(asked, first, second[0] if second else None)
@@ -375,9 +382,11 @@ def measured(
             }
             ran = [executed(each.rounds[0]) for each in others]
             if ran:
-                values["surer_of_samples"] = float(is_right(asked, max(first, ran[0], key=_sureness)))
+                values["surer_of_samples"] = float(
+                    is_right(max(first, ran[0], key=_sureness), {asked.answer})
+                )
             values |= {
-                name: float(is_right(asked, each))
+                name: float(is_right(each, {asked.answer}))
                 for name, each in zip(("direct", "program"), ran[1:], strict=False)
             }
             part = sums[PARTS[asked.kind not in GIST]]
@@ -392,15 +401,15 @@ def executed(each: Round) -> Execution:
     return each.execution
 
 
-def _sureness(execution: Execution | None) -> float:
-    return execution.answer.confidence if execution is not None and execution.status == "ok" else -1.0
+def _sureness(execution: Execution) -> float:
+    return execution.answer.confidence if execution.status == "ok" else -1.0
 
 
 def _ways(asked: Asked, first: Execution, second: Execution | None) -> dict[str, float]:
     """Which ways to answer a question are right."""
 
     def right(execution: Execution) -> float:
-        return float(is_right(asked, execution))
+        return float(is_right(execution, {asked.answer}))
 
     last = second if second is not None and _sureness(second) >= 0 else first
     final = last if _sureness(first) < BOTH_STORED.tau else first
@@ -409,7 +418,8 @@ def _ways(asked: Asked, first: Execution, second: Execution | None) -> dict[str,
         "first": right(first),
         # Of a program in place of the first, whose answer stays where the second has none.
         "second": right(last),
-        # The paper's: a refined answer counts where the first was unsure, or failed.
+        # The refined answer, where the first was unsure or failed; if it failed too, the first (the rule
+        # `last-answered`; the paper's takes the last program, even if it has no answer).
         "final": right(final),
         "first_of_unsure": right(first) if is_unsure else 0.0,
         "final_of_unsure": right(final) if is_unsure else 0.0,
@@ -423,13 +433,17 @@ def work(settings: ClaimSettings) -> None:
         "taught_stories": TAUGHT_STORIES,
         "seen": SEEN,
         "seconds": SECONDS,
+        "rates": {"": RATE, **RATES},
+        "libraries_of_a_step": GROUPS,
+        "questions_of_a_library": QUESTIONS,
+        "samples": SAMPLES,
     }
     cells = recorded_rows(settings.output, "cells", design)
     for seed in settings.seeds:
         arms = settings.arms or ARMS
         lacks = {arm for arm in arms if not {*settings.worlds} <= cells.get(f"{arm}/{seed}", {}).keys()}
         if any(map(goes_on, lacks)) and not weights("start", seed).exists():
-            # The arms of a seed go on from one start: with a new one, all are made again.
+            # The arms of a seed go on from one start: with a new one, all that were asked for are made again.
             arms, lacks = ("start", *arms), lacks | {"start", *filter(goes_on, arms)}
         for arm in dict.fromkeys(arms):
             if arm not in lacks:

@@ -41,13 +41,14 @@ def difference(gaps: Sequence[tuple[Array, Array]], of: str = "seeds") -> dict[s
     """The mean difference over seeds (or stories), given for each the differences summed by story and the
     numbers of questions: with Student's 95 % interval, and p."""
     means = [float(gap.sum() / count.sum()) for gap, count in gaps]
-    low, high = t_interval(means) or (np.nan, np.nan)
+    found = t_interval(means)
+    assert found is not None
     return {
         "difference": round(float(np.mean(means)), 4),
-        "low": round(low, 4),
-        "high": round(high, 4),
+        "low": round(found[0], 4),
+        "high": round(found[1], 4),
         "of": f"{len(means)} {of}",
-        "p": round(max(0.0, t_test(means)), 5) if len(set(means)) > 1 else None,
+        "p": max(0.0, t_test(means)) if len(set(means)) > 1 else None,
     }
 
 
@@ -55,10 +56,11 @@ def corrected(found: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """The differences with Holm's p over all of them."""
     named = [name for name, each in found.items() if each["p"] is not None]
     ps = holm([found[name]["p"] for name in named])
-    return {
-        name: {**each, "holm": round(ps[named.index(name)], 4) if name in named else None}
-        for name, each in found.items()
+    rounded = {
+        name: {"p": round(found[name]["p"], 5), "holm": round(p, 4)}
+        for name, p in zip(named, ps, strict=True)
     }
+    return {name: {**each, "holm": None, **rounded.get(name, {})} for name, each in found.items()}
 
 
 # ---- the claims --------------------------------------------------------------------------------------------
@@ -114,14 +116,21 @@ def refinement(sums: Sums) -> dict[str, tuple[Array, Array]]:
     """By story: what refinement gains over the first program, over the surer of two samples at as many
     programs, over the second program at as many questions that are drawn at random, and of answers that are
     unsure but have not failed."""
-    share = mean(sums, "refined")
-    (final, n), (first, _) = by_story(sums, "final"), by_story(sums, "first")
+    refined, n = by_story(sums, "refined")
+    share = refined.sum() / n.sum()
+    (final, _), (first, _) = by_story(sums, "final"), by_story(sums, "first")
     two, second = (by_story(sums, name)[0] for name in ("surer_of_samples", "second"))
     after, before = by_story(sums, "final_of_unsure")[0], by_story(sums, "first_of_unsure")[0]
+
+    def over(control: Array) -> Array:
+        gain = control - first
+        # The share is one of these stories: what each adds to it is in its difference (the sum is 0).
+        return np.asarray(final - first - share * gain - gain.sum() / n.sum() * (refined - share * n))
+
     return {
         "refined over first": (final - first, n),
-        "refined over surer of two": (final - (1 - share) * first - share * two, n),
-        "refined over random replacement": (final - (1 - share) * first - share * second, n),
+        "refined over surer of two": (over(two), n),
+        "refined over random replacement": (over(second), n),
         "refined over first, unsure alone": (after - before, n),
     }
 

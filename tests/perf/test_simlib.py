@@ -17,7 +17,8 @@ from videopro.train.rewards import Rewards
 @pytest.fixture(autouse=True)
 def short_replies(monkeypatch: pytest.MonkeyPatch) -> None:
     """Decoders that were hardly trained do not end a reply by themselves."""
-    monkeypatch.setattr("videopro.simlib.decoder.LONGEST", 8)
+    for module in ("decoder", "reinforcing"):
+        monkeypatch.setattr(f"videopro.simlib.{module}.LONGEST", 8)
 
 
 def test_finished_cells_are_kept_and_missing_ones_are_run(
@@ -66,11 +67,11 @@ def test_the_mean_of_seeds_is_shown_with_the_least_and_the_most() -> None:
         return {test: {**shares, "missing": {"questions": 10, **shares}} for test in TESTS}
 
     cells = {
-        f"dropped/{seed}/0.5/9": {"questions": 90, "cpu_s": 10.0 * seed, "val": found(same, right)}
+        f"dropped/{seed}/0.5/9": {"questions": 90 + seed, "cpu_s": 10.0 * seed, "val": found(same, right)}
         for seed, (same, right) in enumerate([(0.4, 0.3), (0.6, 0.5)])
     }
     row = simlib.by_arm(cells)["val: dropped, 0.5, 9"]
-    assert (row["seeds"], row["cpu_s"]) == (2, 5)
+    assert (row["seeds"], row["questions"], row["cpu_s"]) == (2, 90, 5)
     assert row["tests"]["both"]["same"] == {"mean": 0.5, "low": 0.4, "high": 0.6}
     assert row["tests"]["both"]["missing"] == {"mean": 0.8, "low": 0.6, "high": 1.0}
 
@@ -115,7 +116,7 @@ def test_cells_of_the_claims_go_on_from_their_start(tmp_path: Path, monkeypatch:
     ]
 
 
-def test_evidence_at_random_is_that_of_other_replies(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_evidence_at_random_pays_no_reply_by_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     rewards = Rewards(1.0, 1.0, 1.0)
     group = [
         SimpleNamespace(rewards=rewards, overlap=each, ids=[at]) for at, each in enumerate((0.1, 0.5, 0.9))
@@ -129,12 +130,43 @@ def test_evidence_at_random_is_that_of_other_replies(monkeypatch: pytest.MonkeyP
     assert earned["grpo"] == [1.0] * 4
     assert earned["grpo-no-mode"] == [0.7] * 4
     assert earned["grpo-evidence"] == pytest.approx([1.05, 1.25, 1.45, 1.05])
-    # A reply that is drawn twice earns the same twice; and none earns by its own evidence.
-    for seed in range(20):
-        at_random = simlib_claims._grpo("grpo-random-evidence", None, groups, np.random.default_rng(seed))
+    # What is paid is the evidence of the group. A reply that is drawn twice gets the same twice, and over
+    # many draws each gets the mean, whatever its own evidence.
+    rng = np.random.default_rng(0)
+    drawn = [simlib_claims._grpo("grpo-random-evidence", None, groups, rng) for _ in range(2000)]
+    for at_random in drawn:
         assert sorted(at_random[:3]) == pytest.approx([1.05, 1.25, 1.45])
         assert at_random[3] == at_random[0]
-        assert all(a != pytest.approx(b) for a, b in zip(at_random, earned["grpo-evidence"], strict=True))
+    assert np.mean(drawn, axis=0) == pytest.approx([1.25] * 4, abs=0.02)
+
+
+Tried = tuple[str, str, float]
+"""Status, letter and confidence of a program."""
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "right"),
+    [
+        (("ok", "A", 0.9), ("ok", "B", 0.9), {"first", "final"}),
+        (("ok", "B", 0.5), ("ok", "A", 0.6), {"final", "second", "final_of_unsure"}),
+        (
+            ("ok", "A", 0.5),
+            ("failed", None, 0.0),
+            {"first", "final", "second", "first_of_unsure", "final_of_unsure"},
+        ),
+        (("ok", "A", 0.5), ("ok", "B", 0.4), {"first", "first_of_unsure"}),
+        (("failed", None, 0.0), ("ok", "A", 0.5), {"final", "second"}),
+        (("failed", None, 0.0), ("failed", None, 0.0), set()),
+    ],
+)
+def test_what_counts_after_refinement(first: Tried, second: Tried, right: set[str]) -> None:
+    """With A right: a refined answer counts where the first was unsure or failed, if it is one."""
+    tried = [
+        SimpleNamespace(status=status, answer=SimpleNamespace(letter=letter, confidence=confidence))
+        for status, letter, confidence in (first, second)
+    ]
+    ways = simlib_claims._ways(SimpleNamespace(answer="A"), *tried)
+    assert {name for name, share in ways.items() if share} == right
 
 
 def test_the_hypotheses_of_reads_are_compared_over_seeds() -> None:
@@ -149,10 +181,12 @@ def test_the_hypotheses_of_reads_are_compared_over_seeds() -> None:
         for arm, each in shares.items()
         for seed, share in enumerate(each)
     }
+    # Of another number of steps, with one seed.
+    cells |= {f"{arm}/0/0.5/5": {"val": found(0.1)} for arm in shares}
     compared = simlib.differences(cells)["val"]
-    assert compared["curriculum over renamed, both, 0.5"]["difference"] == 0.15
-    assert compared["curriculum, wordings over both, 0.5"]["difference"] == -0.35
-    assert compared["curriculum over renamed, fixed, 0.5"]["p"] is None
+    assert compared["curriculum over renamed, both, 0.5, 9"]["difference"] == 0.15
+    assert compared["curriculum, wordings over both, 0.5, 9"]["difference"] == -0.35
+    assert compared["curriculum over renamed, fixed, 0.5, 9"]["p"] is None
 
 
 def test_arms_that_leave_a_kind_out_have_as_many_rows_or_tokens() -> None:

@@ -50,6 +50,64 @@ def test_the_controls_of_refinement_run_as_many_programs() -> None:
     assert list(gaps.values()) == pytest.approx([0.2, 0.8 - of_two, 0.8 - replaced, 0.1])
 
 
+def test_a_story_that_adds_to_the_share_of_refined_questions_adds_to_the_control() -> None:
+    # Two stories of ten questions, of which two and six are refined: a jackknife's difference for each story
+    # is what the whole changes without it.
+    part = {
+        "n": [10.0, 10.0],
+        "refined": [2.0, 6.0],
+        "first": [6.0, 4.0],
+        "final": [7.0, 7.0],
+        "second": [8.0, 6.0],
+        "surer_of_samples": [7.0, 7.0],
+        "first_of_unsure": [0.0, 0.0],
+        "final_of_unsure": [0.0, 0.0],
+    }
+    empty = {name: [0.0, 0.0] for name in part}
+    gap, n = findings.refinement(sums(empty, part))["refined over random replacement"]
+
+    def whole(weights: tuple[float, float]) -> float:
+        means = {
+            name: sum(w * v for w, v in zip(weights, values, strict=True)) for name, values in part.items()
+        }
+        first, second, share = (means[name] / means["n"] for name in ("first", "second", "refined"))
+        return means["final"] / means["n"] - (1 - share) * first - share * second
+
+    assert gap.sum() / n.sum() == pytest.approx(whole((1.0, 1.0)))
+    # The derivative by the weight of a story, of a mean of two.
+    step = 1e-6
+    slope = (whole((1 + step, 1.0)) - whole((1 - step, 1.0))) / (2 * step)
+    assert gap[0] / n[0] - whole((1.0, 1.0)) == pytest.approx(2 * slope, abs=1e-6)
+
+
+def test_findings_pair_seeds_and_take_stories_of_planners_that_are_not_trained() -> None:
+    def cell(first: list[float], second: list[float]) -> dict[str, object]:
+        part = {
+            "n": [10.0, 10.0],
+            "refined": [5.0, 5.0],
+            **dict.fromkeys(("first", "first_of_unsure", "surer_of_samples"), first),
+            **dict.fromkeys(("final", "second", "final_of_unsure"), second),
+        }
+        return {"test": {"usual": {"gist": {name: [0.0, 0.0] for name in part}, "other": part}}}
+
+    cells = {
+        "faultless/0": cell([5.0, 5.0], [6.0, 8.0]),
+        "faultless/1": cell([5.0, 5.0], [5.0, 5.0]),
+        "grpo/0": cell([6.0, 6.0], []),
+        "grpo/1": cell([7.0, 7.0], []),
+        "rejection/1": cell([5.0, 6.0], []),
+        "rejection/0": cell([5.0, 5.0], []),
+        "more-sft/0": cell([5.0, 5.0], []),
+    }
+    found = findings.findings(cells, "test", "usual")
+    over_stories = found["faultless, usual: refined over first"]
+    assert (over_stories["of"], over_stories["difference"]) == ("4 stories", 0.1)
+    # 0.1 in seed 0, and 0.15 in seed 1; with one seed in common there is no row.
+    over_seeds = found["grpo over rejection: first"]
+    assert (over_seeds["of"], over_seeds["difference"]) == ("2 seeds", 0.125)
+    assert "grpo over more-sft: first" not in found
+
+
 def test_a_difference_is_over_seeds() -> None:
     # Two seeds that disagree: Student's t with one degree of freedom, whose p is 1 - 2/pi * atan(t) and whose
     # 97.5 % quantile is tan(0.475 pi).

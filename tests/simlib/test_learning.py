@@ -133,6 +133,7 @@ def test_replies_earn_the_rewards_of_equation_3(monkeypatch: pytest.MonkeyPatch)
         assert bad.rewards.format == bad.rewards.accuracy == 0.0
         # Eq. 3 pays for an answer, whatever the reply's form.
         assert malformed.rewards.format == 0.0
+        assert malformed.rewards.accuracy == good.rewards.accuracy
     assert sum(good.rewards.accuracy or 0 for good, *_ in groups) >= 0.6 * len(groups)
     # Looked at the scene in question, or at all of the video.
     overlaps = [good.overlap for (good, *_), is_look in zip(groups, looks, strict=True) if not is_look]

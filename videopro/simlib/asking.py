@@ -78,23 +78,15 @@ def is_right(row: Row, results: Sequence[Result]) -> list[bool]:
     ]
 
 
-def measure(
-    planner: Planner | None,
-    test: str,
-    world: str,
-    stories: int,
-    channel: Channel = MEASURED,
-    *,
-    seed: int = 0,
-) -> dict[str, Any]:
-    """A planner on the rows that a `seed` has of a test (None: the oracle). Of all questions, and of those
-    whose special module the library lacks (`missing`): their number; `right`, a share, and `oracle`, the same
-    of the oracle; `same`, the share of programs that are the oracle's; `absent`, of those that call what the
-    library lacks. `kinds`: `same` of each kind of question."""
+def measure(planner: Planner, test: str, world: str, stories: int, *, seed: int = 0) -> dict[str, Any]:
+    """A planner on the rows that a `seed` has of a test. Of all questions, and of those whose special module
+    the library lacks (`missing`): their number; `right`, a share, and `oracle`, the same of the oracle;
+    `same`, the share of programs that are the oracle's; `absent`, of those that call what the library lacks.
+    `kinds`: `same` of each kind of question."""
     asked: list[tuple[Asked, bool, dict[str, bool]]] = []
-    ceiling = _ceiling(test, world, stories, channel, seed)
-    for row in draw_rows(test, world, stories, seed=seed, channel=channel):
-        found = answer(row, Oracle(row) if planner is None else planner, channel)
+    ceiling = _ceiling(test, world, stories, seed)
+    for row in draw_rows(test, world, stories, seed=seed):
+        found = answer(row, planner)
         for each, result, best, right in zip(row.asked, found, row.best, is_right(row, found), strict=True):
             program = (result.rounds[0].program if result.rounds else None) or ""
             own = {"execute_command", *row.library.names.values()}
@@ -121,10 +113,10 @@ def _shares(scores: Sequence[Mapping[str, bool]]) -> dict[str, float]:
 
 
 @cache
-def _ceiling(test: str, world: str, stories: int, channel: Channel, seed: int) -> list[bool]:
+def _ceiling(test: str, world: str, stories: int, seed: int) -> list[bool]:
     """Which questions of a test the oracle answers right."""
-    rows = draw_rows(test, world, stories, seed=seed, channel=channel)
-    return [each for row in rows for each in is_right(row, answer(row, Oracle(row), channel))]
+    rows = draw_rows(test, world, stories, seed=seed)
+    return [each for row in rows for each in is_right(row, answer(row, Oracle(row)))]
 
 
 def record(
@@ -162,15 +154,17 @@ def try_modules(
     the share of programs that `called` it, and the share that was `right`. Raises ConfigError for an unknown
     operation, or a module with fewer arguments than it."""
     own = {key: _standing_for(key, function) for key, function in modules.items()}
-    offers = tuple(Offered(key, own[key].name if key in own else key) for key in (*GENERAL, *sorted(own)))
-    library, counts = Library(tuple({each.key: each for each in offers}.values()), own), {}
+    keys = dict.fromkeys((*GENERAL, *sorted(own)))
+    library = Library(tuple(Offered(key, own[key].name if key in own else key) for key in keys), own)
+    counts = {}
     for key, shown in own.items():
         called: list[bool] = []
         right: list[bool] = []
         for number in range(stories):
             story = make_story("val", number)
-            kinds = {each.kind for each in story.questions if key in _best_needs(each.kind, story, library)}
-            row = row_of(story, library, Channel(), kinds)
+            best = {each.kind: choices(each, library, MEASURED)[0].route for each in story.questions}
+            kinds = {kind for kind, route in best.items() if key in route.needs}
+            row = row_of(story, library, MEASURED, kinds)
             results = answer(row, planner)
             right += is_right(row, results)
             calls = [[call.fn for call in _calls(result)] for result in results]
@@ -191,11 +185,6 @@ def _standing_for(key: str, function: Callable[..., Any]) -> Module:
     if len(made.parameters) < len(wanted):
         raise ConfigError(f"{made.name}() stands for {key}({', '.join(wanted)}); give it as many arguments")
     return made
-
-
-def _best_needs(kind: str, story: Any, library: Library) -> frozenset[str]:
-    asked = next(each for each in story.questions if each.kind == kind)
-    return choices(asked, library, MEASURED)[0].route.needs
 
 
 def _calls(result: Result) -> list[Any]:

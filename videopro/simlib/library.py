@@ -103,7 +103,7 @@ class Channel:
         is_right = gold in options and rng.random() >= error
         others = [at for at, option in enumerate(options) if option != gold]
         at = options.index(gold) if is_right else int(rng.choice(others))
-        # On average as sure as it is right, which depends on what it has seen.
+        # On average as sure as it is right, which depends on what it has seen; a guess is surer (below).
         mean = max(0.02, min(0.98, 1 - error if self.tells else UNINFORMED))
         share = float(rng.beta(CONCENTRATION * mean, CONCENTRATION * (1 - mean)))
         # Nothing is certain: a certain answer would never be refined.

@@ -13,15 +13,16 @@ from videopro.methods.planners import PlannerReply, PlanRequest
 from videopro.methods.program import round_from_reply
 from videopro.simlib.asking import answer
 from videopro.simlib.decoder import END, LONGEST, Decoder, split_prompt, text_of
-from videopro.simlib.library import MEASURED, Channel
+from videopro.simlib.library import MEASURED
 from videopro.simlib.routes import choices
 from videopro.simlib.rows import Row
 from videopro.simlib.story import Asked
-from videopro.simlib.teaching import BOTH_STORED, NATIVE, Given, is_right, look
+from videopro.simlib.teaching import NATIVE, Given, is_sure, look
 from videopro.simlib.training import Lesson, plan_prompt
 from videopro.traces import Execution
 from videopro.traces.scoring import Mode
 from videopro.train.rewards import Rewards, score
+from videopro.train.rewards.scoring import is_right
 
 
 @dataclass(frozen=True)
@@ -47,11 +48,10 @@ def roll_out(
     generator: torch.Generator,
     *,
     modes: Sequence[Mode] | None = None,
-    channel: Channel = MEASURED,
 ) -> list[list[Rollout]]:
     """Draw and run `samples` replies to each question of a row. `modes`: the oracle mode of each; None:
     that of A.3."""
-    modes = oracle_modes(row, channel) if modes is None else modes
+    modes = oracle_modes(row) if modes is None else modes
     prompts = [plan_prompt(row, asked) for asked in row.asked]
     read = [split_prompt(prompt) for prompt in prompts]
     blocks = [question for _, question in read for _ in range(samples)]
@@ -62,7 +62,7 @@ def roll_out(
     texts = [text_of(ids) for _, ids in distinct]
     repeated = replace(row, asked=tuple(row.asked[at] for at, _ in distinct))
     names, made = row.library.names.values(), {}
-    for (at, ids), text, result in zip(distinct, texts, answer(repeated, Given(texts), channel), strict=True):
+    for (at, ids), text, result in zip(distinct, texts, answer(repeated, Given(texts)), strict=True):
         execution, asked = result.rounds[0].execution, row.asked[at]
         assert execution is not None
         request = PlanRequest("plan", prompts[at], asked.question)
@@ -74,22 +74,21 @@ def roll_out(
     return [rollouts[at : at + samples] for at in range(0, len(rollouts), samples)]
 
 
-def oracle_modes(row: Row, channel: Channel = MEASURED) -> list[Mode]:
+def oracle_modes(row: Row) -> list[Mode]:
     """The oracle mode of each question of a row: the look, where it is right and sure (A.3)."""
-    looks = [result.rounds[0].execution for result in look(row, channel)]
-    sure = [
-        seen is not None and is_right(asked, seen) and seen.answer.confidence >= BOTH_STORED.tau
+    looks = [result.rounds[0].execution for result in look(row)]
+    return [
+        "native" if seen is not None and is_sure(asked, seen) else "program"
         for asked, seen in zip(row.asked, looks, strict=True)
     ]
-    return ["native" if each else "program" for each in sure]
 
 
-def expected_modes(row: Row, channel: Channel = MEASURED) -> list[Mode]:
+def expected_modes(row: Row) -> list[Mode]:
     """The mode that is better over stories: the look, where no program is expected to be right more often.
     Unlike that of A.3, no lucky letter decides it."""
     modes: list[Mode] = []
     for asked in row.asked:
-        ways = choices(asked, row.library, channel)
+        ways = choices(asked, row.library, MEASURED)
         looked = next((way.accuracy for way in ways if way.route.needs == {NATIVE}), 0.0)
         modes.append("native" if looked >= ways[0].accuracy else "program")
     return modes
@@ -104,7 +103,8 @@ def overlap(asked: Asked, execution: Execution) -> float:
 
 def grpo_lesson(row: Row, groups: Sequence[Sequence[Rollout]], reward: Reward) -> Lesson | None:
     """Replies with their advantages in their groups (the standard deviation is that of the group), those of a
-    reply that is drawn twice added; None if no group has two rewards."""
+    reply that is drawn twice added (the loss is a mean over the tokens of different replies); None if no
+    group has two rewards."""
     lesson = Lesson(split_prompt(plan_prompt(row, row.asked[0]))[0], [], [], [])
     assert lesson.weights is not None
     for group in groups:
@@ -123,7 +123,7 @@ def rejection_lesson(row: Row, groups: Sequence[Sequence[Rollout]]) -> Lesson | 
     """One right reply to each question, where there is any: the first that was drawn."""
     lesson = Lesson(split_prompt(plan_prompt(row, row.asked[0]))[0], [], [])
     for group in groups:
-        right = next((each for each in group if is_right(each.asked, each.execution)), None)
+        right = next((each for each in group if is_right(each.execution, {each.asked.answer})), None)
         if right is not None:
             lesson.questions.append(split_prompt(plan_prompt(row, right.asked))[1])
             lesson.replies.append(right.ids)

@@ -25,10 +25,7 @@ STORIES = 100
 """Stories over which a route's accuracy is expected."""
 _HEAD = "</planning>\n<code>\ndef execute_command(video, question):\n    "
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
-_SPANS = {
-    "extract": "{extract_frames}(<found>)",
-    "trim": "{trim_frames}(video, <found>.start, <found>.end)",
-}
+_SPANS = ("{extract_frames}(<found>)", "{trim_frames}(video, <found>.start, <found>.end)")
 
 
 @dataclass(frozen=True)
@@ -187,9 +184,12 @@ def _beside(step: int) -> Callable[[Story, Sequence[Found]], Seen]:
     return seen
 
 
-def _edge(story: Story, at_end: bool) -> Seen:
-    end = story.script.duration if at_end else BESIDE
-    return list(uniform_times(end - BESIDE, end, CLIP_FRAMES)), ""
+def _edge(*, is_last: bool) -> Callable[[Story, Sequence[Found]], Seen]:
+    def seen(story: Story, found: Sequence[Found]) -> Seen:
+        end = story.script.duration if is_last else BESIDE
+        return list(uniform_times(end - BESIDE, end, CLIP_FRAMES)), ""
+
+    return seen
 
 
 # ---- the programs ------------------------------------------------------------------------------------------
@@ -201,7 +201,7 @@ _ASK = "\n    return {query_mc}(frames, question, choices"
 
 def _spans(found: str) -> list[str]:
     """The frames of a clip or line, by either module."""
-    return [f"frames = {form.replace('<found>', found)}" for form in _SPANS.values()]
+    return [f"frames = {form.replace('<found>', found)}" for form in _SPANS]
 
 
 def _routes(kind: str) -> Iterable[Route]:
@@ -239,14 +239,9 @@ def _routes(kind: str) -> Iterable[Route]:
     if kind in ("first", "last"):
         window = "0, 6" if kind == "first" else "duration - 6, duration"
         frames = f"frames = {{trim_frames}}(video, {window})"
-        is_last = kind == "last"
-        yield Route(f"{frames}{_ASK})", _ends(is_last))
+        yield Route(f"{frames}{_ASK})", _edge(is_last=kind == "last"))
     for frames in _spans("video"):
         yield Route(f"{frames}{_ASK})", _whole(CLIP_FRAMES))
-
-
-def _ends(is_last: bool) -> Callable[[Story, Sequence[Found]], Seen]:
-    return lambda story, found: _edge(story, is_last)
 
 
 ROUTES = {kind: tuple(_routes(kind)) for kind in KINDS}

@@ -20,6 +20,7 @@ from videopro.simlib.rows import TRAINED, TRAINED_KINDS, Row, draw_library, drop
 from videopro.simlib.story import WORLDS, Asked, make_story
 from videopro.simlib.training import Lesson, plan_prompt
 from videopro.traces import Execution, Result
+from videopro.train.rewards.scoring import is_right
 
 NATIVE = "query_native"
 BEST, FAULTY = 0.6, 0.25
@@ -61,10 +62,10 @@ class Given(Scripted):
         return [PlannerReply(next(self._replies)) for _ in requests]
 
 
-def look(row: Row, channel: Channel = MEASURED) -> list[Result]:
+def look(row: Row) -> list[Result]:
     """A direct look at the whole video for each question of a row."""
     reply = f"<planning>\nLook.\n</planning>\n<code>\n{NATIVE_PROGRAM}\n</code>"
-    return answer(row, Given([reply] * len(row.asked)), channel)
+    return answer(row, Given([reply] * len(row.asked)))
 
 
 class _Teacher(Scripted):
@@ -72,8 +73,8 @@ class _Teacher(Scripted):
 
     name = "simlib-teacher"
 
-    def __init__(self, row: Row, rng: np.random.Generator, channel: Channel) -> None:
-        self._row, self._rng, self._channel = row, rng, channel
+    def __init__(self, row: Row, rng: np.random.Generator) -> None:
+        self._row, self._rng = row, rng
         self._asked = {asked.question: asked for asked in row.asked}
         self.written: dict[Question, list[tuple[str, Route]]] = {}
         """The prompts of each question, and the routes taken."""
@@ -85,7 +86,7 @@ class _Teacher(Scripted):
     def _reply(self, request: PlanRequest) -> str:
         asked, before = self._asked[request.question], self.written.setdefault(request.question, [])
         names, rng = self._row.library.names, self._rng
-        routes = [choice.route for choice in choices(asked, self._row.library, self._channel)]
+        routes = [choice.route for choice in choices(asked, self._row.library, MEASURED)]
         others = [each for each in routes if (request.question, each.body) not in self._tried]
         # Where there is no other way, the best one.
         steps = [each for each in others if each.needs != {NATIVE}] or routes[:1]
@@ -101,23 +102,23 @@ class _Teacher(Scripted):
         return reply
 
 
-def teach(row: Row, rng: np.random.Generator, channel: Channel = MEASURED) -> list[Taught]:
+def teach(row: Row, rng: np.random.Generator) -> list[Taught]:
     """What the teacher's attempts at the questions of a row teach, at most one row for each."""
     taught, rest = [], []
-    for at, (asked, result) in enumerate(zip(row.asked, look(row, channel), strict=True)):
-        if result.rounds[0].execution is not None and _is_sure(asked, result.rounds[0].execution):
-            native = next(c.route for c in choices(asked, row.library, channel) if c.route.needs == {NATIVE})
+    for at, (asked, result) in enumerate(zip(row.asked, look(row), strict=True)):
+        if result.rounds[0].execution is not None and is_sure(asked, result.rounds[0].execution):
+            native = next(c.route for c in choices(asked, row.library, MEASURED) if c.route.needs == {NATIVE})
             taught.append(Taught("R1", asked, plan_prompt(row, asked), native))
         else:
             rest.append(at)
     left = replace(row, asked=tuple(row.asked[at] for at in rest), best=tuple(row.best[at] for at in rest))
-    teacher = _Teacher(left, rng, channel)
-    for asked, result in zip(left.asked, answer(left, teacher, channel, BOTH_STORED), strict=True):
+    teacher = _Teacher(left, rng)
+    for asked, result in zip(left.asked, answer(left, teacher, settings=BOTH_STORED), strict=True):
         runs = [each.execution for each in result.rounds[:2] if each.execution is not None]
         (first, route), *second = teacher.written[asked.question]
-        if _is_sure(asked, runs[0]):
+        if is_sure(asked, runs[0]):
             taught.append(Taught("R2", asked, first, route))
-        elif second and len(runs) == 2 and is_right(asked, runs[1]):
+        elif second and len(runs) == 2 and is_right(runs[1], {asked.answer}):
             has_failed = runs[0].status == "failed"
             # The same program again would teach nothing.
             if has_failed or second[0][1] != route:
@@ -132,10 +133,6 @@ def lesson(row: Row, taught: Sequence[Taught]) -> Lesson:
     return Lesson(read[0][0], [question for _, question in read], replies)
 
 
-def is_right(asked: Asked, execution: Execution) -> bool:
-    """Whether the answer is right, and calls gave it."""
-    return execution.answer.letter == asked.answer and execution.answer.confidence > 0
-
-
-def _is_sure(asked: Asked, execution: Execution) -> bool:
-    return is_right(asked, execution) and execution.answer.confidence >= BOTH_STORED.tau
+def is_sure(asked: Asked, execution: Execution) -> bool:
+    """Whether the answer is right, and sure."""
+    return is_right(execution, {asked.answer}) and execution.answer.confidence >= BOTH_STORED.tau

@@ -22,6 +22,8 @@ from videopro.simlib.story import Asked, make_story
 
 ROWS = 4
 """Rows of a step: each is a library, with the questions of a story."""
+RATE = 3e-3
+"""The highest learning rate of AdamW."""
 _SAVED_SECONDS = 120.0
 
 HAS_BFLOAT16 = any(torch.cpu.get_capabilities().get(each) for each in ("avx512_bf16", "amx_bf16", "bf16"))
@@ -146,13 +148,11 @@ class Learner:
         self.questions += sum(len(lesson.questions) for lesson in lessons)
 
 
-def train(
-    arm: str, seed: int, size: str, steps: int, *, rate: float = 3e-3, checkpoint: Path | None = None
-) -> Trained:
+def train(arm: str, seed: int, size: str, steps: int, *, checkpoint: Path | None = None) -> Trained:
     """Train an arm of ARMS on steps of ROWS rows. With a `checkpoint`, which is written every two minutes,
     the same call resumes."""
     torch.manual_seed(seed)
-    learner, spent = Learner(Decoder(size), rate), 0.0
+    learner, spent = Learner(Decoder(size), RATE), 0.0
     if checkpoint is not None and checkpoint.exists():
         stored = torch.load(checkpoint, weights_only=True)
         learner.decoder.load_state_dict(stored["decoder"])
