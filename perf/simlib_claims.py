@@ -57,8 +57,7 @@ from videopro.simlib.teaching import BOTH_STORED, NATIVE, lesson
 from videopro.simlib.training import HAS_BFLOAT16, Learner
 from videopro.traces import PLAN_KINDS, Execution, Round
 from videopro.traces.scoring import Mode
-from videopro.train.rewards import WEIGHTS
-from videopro.train.rewards.scoring import is_right
+from videopro.train.rewards import WEIGHTS, is_right
 
 SIZE = "0.5"
 STORIES = {"val": 40, "test": 60}

@@ -15,4 +15,5 @@ from videopro.train.rewards.scoring import EQUATION as EQUATION
 from videopro.train.rewards.scoring import FORMS as FORMS
 from videopro.train.rewards.scoring import WEIGHTS as WEIGHTS
 from videopro.train.rewards.scoring import Rewards as Rewards
+from videopro.train.rewards.scoring import is_right as is_right
 from videopro.train.rewards.scoring import score as score

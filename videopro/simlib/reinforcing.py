@@ -21,8 +21,7 @@ from videopro.simlib.teaching import NATIVE, Given, is_sure, look
 from videopro.simlib.training import Lesson, plan_prompt
 from videopro.traces import Execution
 from videopro.traces.scoring import Mode
-from videopro.train.rewards import Rewards, score
-from videopro.train.rewards.scoring import is_right
+from videopro.train.rewards import Rewards, is_right, score
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from videopro.simlib.rows import TRAINED, TRAINED_KINDS, Row, draw_library, drop
 from videopro.simlib.story import WORLDS, Asked, make_story
 from videopro.simlib.training import Lesson, plan_prompt
 from videopro.traces import Execution, Result
-from videopro.train.rewards.scoring import is_right
+from videopro.train.rewards import is_right
 
 NATIVE = "query_native"
 BEST, FAULTY = 0.6, 0.25
