@@ -55,10 +55,13 @@ def cell(
     folder = cache_root() / "simlib"
     folder.mkdir(parents=True, exist_ok=True)
     stem = f"{arm}-{seed}-{size}-{steps}"
-    weights = folder / f"{stem}.pt"
+    weights, checkpoint = folder / f"{stem}.pt", folder / f"{stem}.checkpoint"
     if not row or not weights.exists():
-        trained = train(arm, seed, size, steps, checkpoint=folder / f"{stem}.checkpoint")
+        trained = train(arm, seed, size, steps, checkpoint=checkpoint)
         trained.decoder.save(weights)
+        checkpoint.unlink(missing_ok=True)
+        # All figures of a cell are of one planner: worlds that it had are measured again.
+        worlds = [world for world in STORIES if world in {*worlds, *row}]
         row = {
             "questions": trained.questions,
             "parameters": sum(part.numel() for part in trained.decoder.parameters()),
@@ -126,6 +129,7 @@ def _over_seeds(found: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
     shares = {
         "same": [each["same"] for each in found],
         "absent": [each["absent"] for each in found],
+        "called": [each["called"] for each in found if "called" in each],
         "of_oracle": [each["right"] / each["oracle"] for each in found],
         # The whole library lacks nothing.
         "missing": [m["right"] / m["oracle"] for each in found if (m := each["missing"])["questions"]],

@@ -13,10 +13,12 @@ Refinement and routing are read from the planners that `start` trained, under ot
 planners without a fault: `faultless`, which writes the best program first, and `faultless-look`. Writes
 perf/simlib_claims.json, with CPU seconds. `--worlds val test` opens the test world, after
 docs/results/simlib.md had its hypotheses. A cell that lacks such a world, and whose weights are not in the
-cache, is trained again, and measured on the worlds that were asked for."""
+cache, is trained again, and measured on these and on the worlds that it had; with a new `start`, so are all
+cells of its seed that went on from it."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -105,9 +107,29 @@ class ClaimSettings:
 # ---- rows of the teacher -----------------------------------------------------------------------------------
 
 
+def design() -> dict[str, Any]:
+    """What the cells of a record share."""
+    return {
+        "stories": STORIES,
+        "taught_stories": TAUGHT_STORIES,
+        "seen": SEEN,
+        "seconds": SECONDS,
+        "rates": {"": RATE, **RATES},
+        "libraries_of_a_step": GROUPS,
+        "questions_of_a_library": QUESTIONS,
+        "samples": SAMPLES,
+    }
+
+
+def kept(name: str) -> Path:
+    """A file of the cache, for cells of this design."""
+    digest = hashlib.sha256(json.dumps(design()).encode()).hexdigest()[:8]
+    return cache_root() / "simlib" / f"claims-{digest}" / name
+
+
 def taught(seed: int) -> list[tuple[str, Lesson]]:
     """The teacher's rows of a seed, each a lesson of its own with its kind."""
-    path = cache_root() / "simlib" / f"taught-{seed}.pt"
+    path = kept(f"taught-{seed}.pt")
     if not path.exists():
         rows = []
         for number in range(TAUGHT_STORIES):
@@ -284,7 +306,7 @@ def goes_on(arm: str) -> bool:
 
 def weights(arm: str, seed: int) -> Path:
     """Where a cell's weights are kept."""
-    return cache_root() / "simlib" / f"claims-{arm}-{seed}.pt"
+    return kept(f"{arm}-{seed}.pt")
 
 
 def trained(arm: str, seed: int) -> dict[str, Any]:
@@ -429,34 +451,28 @@ def _ways(asked: Asked, first: Execution, second: Execution | None) -> dict[str,
 
 def work(settings: ClaimSettings) -> None:
     torch.set_num_threads(1)
-    design = {
-        "stories": STORIES,
-        "taught_stories": TAUGHT_STORIES,
-        "seen": SEEN,
-        "seconds": SECONDS,
-        "rates": {"": RATE, **RATES},
-        "libraries_of_a_step": GROUPS,
-        "questions_of_a_library": QUESTIONS,
-        "samples": SAMPLES,
-    }
-    cells = recorded_rows(settings.output, "cells", design)
+    cells = recorded_rows(settings.output, "cells", design())
     for seed in settings.seeds:
         arms = settings.arms or ARMS
         lacks = {arm for arm in arms if not {*settings.worlds} <= cells.get(f"{arm}/{seed}", {}).keys()}
-        if any(map(goes_on, lacks)) and not weights("start", seed).exists():
-            # The arms of a seed go on from one start: with a new one, all that were asked for are made again.
-            arms, lacks = ("start", *arms), lacks | {"start", *filter(goes_on, arms)}
+        if any(arm == "start" or goes_on(arm) for arm in lacks) and not weights("start", seed).exists():
+            # The arms of a seed go on from one start: with a new one, all are made again.
+            recorded = [name.partition("/")[0] for name in cells if name.endswith(f"/{seed}")]
+            again = ["start", *filter(goes_on, (*recorded, *arms))]
+            arms, lacks = (*again, *arms), lacks | {*again}
         for arm in dict.fromkeys(arms):
             if arm not in lacks:
                 continue
             name, planners = f"{arm}/{seed}", FAULTLESS.get(arm)
-            # The figures of a cell are those of one planner.
-            cell = cells.get(name, {}) if planners or weights(arm, seed).exists() else {}
+            cell = cells.get(name, {})
+            worlds = [world for world in STORIES if world in {*settings.worlds, *cell}]
             if planners is None:
-                cell |= trained(arm, seed)
+                took = trained(arm, seed)
+                # The figures of a cell are those of one planner: after another training, all are made again.
+                cell = {**cell, **took} if took.items() <= cell.items() else took
                 planners = of_decoder(Decoder.load(weights(arm, seed)))
             is_compared = arm in ("start", *FAULTLESS)
-            for world in settings.worlds:
+            for world in worlds:
                 if world in cell:
                     continue
                 began = cpu_seconds()
@@ -467,13 +483,13 @@ def work(settings: ClaimSettings) -> None:
                 }
                 cell[f"{world}_cpu_s"] = round(cpu_seconds() - began, 1)
             cells[name] = {"cpu_s": 0.0, **cell}
-            write_record(settings.output, {**design, "cells": cells}, indent=0)
+            write_record(settings.output, {**design(), "cells": cells}, indent=0)
             found = cell[settings.worlds[0]][USUAL]
             shown = (f"{key} {mean(found, key):.3f}" for key in SHOWN if key in found["other"])
             print(name, *shown, flush=True)
     untouched = {name: cell for name, cell in cells.items() if int(name.rpartition("/")[2]) >= UNTOUCHED}
     record = {
-        **design,
+        **design(),
         "shares": {world: shares(cells, world, USUAL, SHOWN) for world in STORIES},
         "findings": {world: findings(cells, world, USUAL) for world in STORIES},
         "untouched": findings(untouched, "test", USUAL),

@@ -193,7 +193,7 @@ def train(
     keep: Callable[[dict[str, Any]], None],
 ) -> None:
     """Train the adapter of a model; the same call resumes. `keep` gets what it took so far, with each step's
-    loss, whenever a checkpoint is written or read. Raises ConfigError for one with more steps."""
+    loss, whenever a checkpoint is written or read."""
     trained = [part for part in model.parameters() if part.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=settings.rate, weight_decay=0.0)
     took: dict[str, Any] = {"questions": 0, "cpu_s": 0.0, "losses": []}
@@ -202,10 +202,6 @@ def train(
         set_peft_model_state_dict(model, stored["adapter"])
         optimizer.load_state_dict(stored["optimizer"])
         took = stored["took"]
-        if len(took["losses"]) > settings.steps:
-            raise ConfigError(
-                f"{checkpoint}: has more than {settings.steps} steps; ask for more, or remove it"
-            )
         keep(took)
     began, saved = time.process_time() - took["cpu_s"], time.monotonic()
     model.train().set_attn_implementation("packed")
@@ -296,9 +292,8 @@ def work(settings: SmolSettings) -> None:
     cells = recorded_rows(settings.output, "reads", facts)
     folder = cache_root() / "simlib"
     folder.mkdir(parents=True, exist_ok=True)
-    run = f"{settings.arm}/{settings.seed}/{settings.rate:g}"
-    name = f"{run}/{settings.steps}"
-    checkpoint = folder / f"smollm2-{run.replace('/', '-')}.checkpoint"
+    name = f"{settings.arm}/{settings.seed}/{settings.rate:g}/{settings.steps}"
+    checkpoint = folder / f"smollm2-{name.replace('/', '-')}.checkpoint"
     torch.manual_seed(settings.seed)
     tokenizer, base = load_model()
     model = adapted(base)

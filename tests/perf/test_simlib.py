@@ -9,8 +9,12 @@ import numpy as np
 import pytest
 
 from perf import simlib, simlib_claims
+from videopro.methods.planners import PlanRequest
 from videopro.simlib import TESTS, Lesson, shortcuts, train
 from videopro.simlib import reinforcing as own
+from videopro.simlib.library import Library
+from videopro.simlib.rows import row_of
+from videopro.simlib.story import make_story
 from videopro.train.rewards import Rewards
 
 
@@ -88,8 +92,10 @@ def test_cells_of_the_claims_go_on_from_their_start(tmp_path: Path, monkeypatch:
         monkeypatch.setattr(simlib_claims, name, value)
     output = tmp_path / "claims.json"
 
-    def run(*arms: str, seeds: tuple[int, ...] = (0, 1)) -> dict[str, dict[str, object]]:
-        simlib_claims.work(simlib_claims.ClaimSettings(arms=arms, seeds=seeds, output=output))
+    def run(*arms: str, seeds: tuple[int, ...] = (0, 1), world: str = "val") -> dict[str, dict[str, object]]:
+        simlib_claims.work(
+            simlib_claims.ClaimSettings(arms=arms, seeds=seeds, worlds=(world,), output=output)
+        )
         return json.loads(output.read_text())
 
     record = run("start", "grpo", "rejection", "without-R3")
@@ -102,7 +108,8 @@ def test_cells_of_the_claims_go_on_from_their_start(tmp_path: Path, monkeypatch:
     assert "grpo over rejection: first" in record["findings"]["val"]
     assert "start over without-R3: final" in record["findings"]["val"]
     assert record["cells"]["grpo/0"]["steps"] > 0
-    # What is there is not made again; but arms go on from one start, and with a new one all are new.
+    # What is there is not made again; but arms go on from one start, and with a new one all are new, in all
+    # worlds that they had.
     made: list[str] = []
     was = simlib_claims.trained
     monkeypatch.setattr(
@@ -111,8 +118,53 @@ def test_cells_of_the_claims_go_on_from_their_start(tmp_path: Path, monkeypatch:
     assert run("start", "grpo")["cells"] == record["cells"]
     assert made == []
     monkeypatch.setenv("VIDEOPRO_CACHE", str(tmp_path / "another"))
-    run("grpo", "rejection", "grpo-no-mode", seeds=(1,))
+    again = run("grpo-no-mode", seeds=(1,), world="test")["cells"]
     assert made == ["start/1", "grpo/1", "rejection/1", "grpo-no-mode/1"]
+    assert all({"val", "test"} <= again[name].keys() for name in made[:3])
+    assert again["without-R3/1"] == record["cells"]["without-R3/1"]
+    assert "val" not in again["grpo-no-mode/1"]
+
+
+def test_in_turn_each_has_its_own_rate_and_half(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter((0.0, 25.0, 50.0, 75.0, 100.0))
+    done: list[tuple[str, float, float]] = []
+
+    class Noting:
+        def __init__(self, decoder: object, rate: float) -> None:
+            self.rate, self.losses = rate, ()
+
+        def step(self, lessons: list[str], progress: float, warmup: int) -> None:
+            done.append((lessons[0], self.rate, progress))
+
+    monkeypatch.setattr(simlib_claims, "cpu_seconds", lambda: next(clock))
+    monkeypatch.setattr(simlib_claims, "Learner", Noting)
+    modes: list[object] = []
+    monkeypatch.setattr(own, "roll_out", lambda *of, modes: [modes])
+    monkeypatch.setattr(own, "rejection_lesson", lambda row, groups: modes.extend(groups) or "rejection")
+    monkeypatch.setattr(own, "grpo_lesson", lambda row, groups, reward: modes.extend(groups) or "grpo")
+    simlib_claims.going_on("rejection-grpo", 0, None)
+    rates = simlib_claims.RATES["rejection"], simlib_claims.RATE
+    assert rates[0] != rates[1]
+    assert done == [("rejection", rates[0], 0.5), ("grpo", rates[1], 0.0), ("grpo", rates[1], 0.5)]
+    # Rejection asks for a program each time, and GRPO by the oracle modes of A.3.
+    assert {*modes[0]} == {"program"}
+    assert modes[-1] is None
+
+
+def test_a_planner_without_a_fault_writes_the_best_way_and_then_the_best_of_the_others() -> None:
+    story = make_story("val", 0)
+    (asked,) = (each for each in story.questions if each.kind == "color")
+    row = row_of(story, Library.fixed(("get_color", "query_native")), simlib_claims.Channel(), {"color"})
+    requests = [PlanRequest(kind, "", asked.question) for kind in ("plan", "refine")]
+
+    def written(*, looks: bool, is_sample: bool = False) -> list[str]:
+        faultless = simlib_claims.Faultless(row, simlib_claims.Channel(), looks=looks, is_sample=is_sample)
+        names = ("get_color", "query_native")
+        return [name for reply in faultless.write(requests) for name in names if f"{name}(" in reply.text]
+
+    assert written(looks=False) == ["get_color", "query_native"]
+    assert written(looks=True) == ["query_native", "get_color"]
+    assert written(looks=False, is_sample=True) == ["query_native", "query_native"]
 
 
 def test_evidence_at_random_pays_no_reply_by_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@ row."""
 
 from __future__ import annotations
 
+import builtins
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -15,13 +16,13 @@ import numpy as np
 
 from videopro.backbones.wrappers import ThreadMeter
 from videopro.benchmarks import ROBUST, Item, Protocol
-from videopro.errors import ConfigError
+from videopro.errors import ConfigError, RunError
 from videopro.methods import make_trace
 from videopro.methods.planners import Planner, PlannerReply, PlanRequest
 from videopro.methods.program import Reasoner, ReasoningSettings
 from videopro.modules.calls import Module, module_of
 from videopro.runs import AskedRun, asked_identity
-from videopro.simlib.library import MEASURED, Channel, Library, Offered, StoryContext
+from videopro.simlib.library import MEASURED, ROLES, Channel, Library, Offered, StoryContext
 from videopro.simlib.operations import GENERAL, OPERATIONS
 from videopro.simlib.routes import choices
 from videopro.simlib.rows import Row, draw_rows, row_of
@@ -81,7 +82,8 @@ def is_right(row: Row, results: Sequence[Result]) -> list[bool]:
 def measure(planner: Planner, test: str, world: str, stories: int, *, seed: int = 0) -> dict[str, Any]:
     """A planner on the rows that a `seed` has of a test. Of all questions, and of those whose special module
     the library lacks (`missing`): their number; `right`, a share, and `oracle`, the same of the oracle;
-    `same`, the share of programs that are the oracle's; `absent`, of those that call what the library lacks.
+    `same`, the share of programs that are the oracle's; `called`, of those that called all its modules;
+    `absent`, of those that call what the library lacks.
     `kinds`: `same` of each kind of question."""
     asked: list[tuple[Asked, bool, dict[str, bool]]] = []
     ceiling = _ceiling(test, world, stories, seed)
@@ -89,14 +91,16 @@ def measure(planner: Planner, test: str, world: str, stories: int, *, seed: int 
         found = answer(row, planner)
         for each, result, best, right in zip(row.asked, found, row.best, is_right(row, found), strict=True):
             program = (result.rounds[0].program if result.rounds else None) or ""
-            own = {"execute_command", *row.library.names.values()}
+            names = row.library.names
+            own = {"execute_command", *dir(builtins), *names.values()}
             scores = {
                 "right": right,
                 "oracle": ceiling[len(asked)],
                 "same": f"<code>\n{program}\n</code>" in best.route.reply(each, row.library),
+                "called": {names[key] for key in best.route.needs} <= {call.fn for call in _calls(result)},
                 "absent": bool({*_CALLED.findall(program)} - own),
             }
-            asked.append((each, f"get_{each.kind}" not in row.library.names, scores))
+            asked.append((each, f"get_{each.kind}" not in names, scores))
     kinds: dict[str, list[bool]] = {}
     for each, _, scores in asked:
         kinds.setdefault(each.kind, []).append(scores["same"])
@@ -125,7 +129,8 @@ def record(
     folder: Path,
     settings: ReasoningSettings = ONE_PROGRAM,
 ) -> None:
-    """Write results as a run's folder, for `videopro view` and `videopro report`. Raises RunError."""
+    """Write results as a run's folder, for `videopro view` and `videopro report`. Raises RunError, also for a
+    question of a story that the folder has already."""
     run = AskedRun(folder)
     method = {"name": "videopro", **asdict(settings), **planner.identity()}
     identity = {**asked_identity(PROTOCOL, method=method, seed=0), "model": {"model": "script"}}
@@ -139,7 +144,8 @@ def record(
                 evidence=asked.evidence,
             )
             ref = VideoRef(str(video), row.story.name, row.story.name, row.story.script.duration)
-            run.add(make_trace(item, result, ref, run_key=key, protocol=PROTOCOL))
+            if not run.add(make_trace(item, result, ref, run_key=key, protocol=PROTOCOL)):
+                raise RunError(f"{folder}: already has {item.id}; give each test a folder of its own")
     run.close()
 
 
@@ -152,10 +158,13 @@ def try_modules(
     OPERATIONS). In stories of the val world a planner reads the general modules and these, which the script
     answers in place of yours. Returns for each the number of `questions` that it is the best way to answer,
     the share of programs that `called` it, and the share that was `right`. Raises ConfigError for an unknown
-    operation, or a module with fewer arguments than it."""
+    operation, other arguments than it has, or a name that two modules have."""
     own = {key: _standing_for(key, function) for key, function in modules.items()}
     keys = dict.fromkeys((*GENERAL, *sorted(own)))
     library = Library(tuple(Offered(key, own[key].name if key in own else key) for key in keys), own)
+    names = [offer.name for offer in library.offers]
+    if twice := [name for name in library.names.values() if names.count(name) > 1]:
+        raise ConfigError(f"two modules are named {twice[0]}; rename yours")
     counts = {}
     for key, shown in own.items():
         called: list[bool] = []
@@ -182,8 +191,10 @@ def _standing_for(key: str, function: Callable[..., Any]) -> Module:
     if key not in OPERATIONS:
         raise ConfigError(f"unknown operation {key!r}; choose from {', '.join(OPERATIONS)}")
     made, wanted = module_of(function, family=OPERATIONS[key].family), OPERATIONS[key].arguments
-    if len(made.parameters) < len(wanted):
-        raise ConfigError(f"{made.name}() stands for {key}({', '.join(wanted)}); give it as many arguments")
+    kinds = [each.kind for each in made.parameters if each.kind.is_documented and not each.is_var_keyword]
+    if kinds != [ROLES[role][0] for role in wanted]:
+        shown = "; ".join(f"{role}, {ROLES[role][0].accepts}" for role in wanted)
+        raise ConfigError(f"{made.name}() stands for {key}(), so it takes, in this order: {shown}")
     return made
 
 

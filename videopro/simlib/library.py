@@ -203,7 +203,7 @@ class Library:
             given = {role: values[name] for role, name in zip(roles, names, strict=False)}
             return run(_Call(context, offer.key), **given)
 
-        parameters = tuple(Parameter(name, *_ROLES[role]) for name, role in zip(names, roles, strict=False))
+        parameters = tuple(Parameter(name, *ROLES[role]) for name, role in zip(names, roles, strict=False))
         return Module(offer.name, call, operation.family, parameters, returns, (), True, doc)
 
 
@@ -398,7 +398,8 @@ def _roles(
     """The roles of arguments."""
 
 
-_ROLES: Mapping[str, tuple[ArgumentType, Any]] = {
+ROLES: Mapping[str, tuple[ArgumentType, Any]] = {
     **{each.name: (each.kind, each.default) for each in module_of(_roles, family="answering").parameters},
     "frames": (ArgumentType(_check_frames, "frames"), inspect.Parameter.empty),
 }
+"""The type and the default of each role that an argument of an operation has."""

@@ -105,7 +105,9 @@ WORLDS = ("train", "val", "test")
 
 
 def make_story(world: str, number: int) -> Story:
-    """The story of a number, below 10^8, in a world."""
+    """The story of a number, below 10^8, in a world. Raises ValueError for another number."""
+    if not 0 <= number < 10**8:
+        raise ValueError(f"{number} is the number of a story in another world; seeds go from 0 to 9")
     seed = 10**8 * WORLDS.index(world) + number
     rng = np.random.default_rng([1958, seed])
     script = make_script("long", seed)
