@@ -92,7 +92,8 @@ PAIRS = (
 def shares(
     cells: Mapping[str, Mapping[str, Any]], world: str, usual: str, names: Sequence[str]
 ) -> dict[str, dict[str, float]]:
-    """The means of these names, of those that an arm has, for each arm over its seeds."""
+    """The means of these names, of those that an arm has, for each arm over its seeds; of steps also the
+    fewest and the most."""
     arms: dict[str, list[Mapping[str, Any]]] = {}
     for name, cell in cells.items():
         if world in cell:
@@ -101,7 +102,10 @@ def shares(
         arm: {
             "seeds": len(found),
             "cpu_s": float(np.mean([cell["cpu_s"] for cell in found])),
-            "steps": float(np.mean([cell.get("steps", 0) for cell in found])),
+            **{
+                name: float(over([cell.get("steps", 0) for cell in found]))
+                for name, over in (("steps", np.mean), ("fewest_steps", min), ("most_steps", max))
+            },
             **{
                 name: float(np.mean([mean(cell[world][usual], name) for cell in found]))
                 for name in names
