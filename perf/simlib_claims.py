@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -317,11 +317,23 @@ def trained(arm: str, seed: int) -> dict[str, Any]:
         start = Decoder.load(weights("start", seed)) if goes_on(arm) else None
         began = cpu_seconds()
         learner = fine_tuned(seed, arm) if start is None else going_on(arm, seed, start)
-        took = {"cpu_s": round(cpu_seconds() - began, 1), "steps": len(learner.losses)}
-        took |= {"questions": learner.questions, "bfloat16": HAS_BFLOAT16}
-        path.with_suffix(".json").write_text(json.dumps(took))
+        spent: dict[str, Any] = {"cpu_s": round(cpu_seconds() - began, 1), "steps": len(learner.losses)}
+        spent |= {"questions": learner.questions, "bfloat16": HAS_BFLOAT16}
+        spent |= {"weights": DecoderPlanner(learner.decoder).identity()["weights"]}
+        path.with_suffix(".json").write_text(json.dumps(spent))
         learner.decoder.save(path)
-    return dict(json.loads(path.with_suffix(".json").read_text()))
+    return took(arm, seed)
+
+
+def is_of(cell: Mapping[str, Any], spent: Mapping[str, Any]) -> bool:
+    """Whether a cell's figures are those of the planner that this training made."""
+    return bool(spent) and cell.get("weights") == spent["weights"]
+
+
+def took(arm: str, seed: int) -> dict[str, Any]:
+    """What the training of the planner in the cache took; empty without one."""
+    path = weights(arm, seed)
+    return dict(json.loads(path.with_suffix(".json").read_text())) if path.exists() else {}
 
 
 class Faultless(Scripted):
@@ -452,24 +464,28 @@ def _ways(asked: Asked, first: Execution, second: Execution | None) -> dict[str,
 def work(settings: ClaimSettings) -> None:
     torch.set_num_threads(1)
     cells = recorded_rows(settings.output, "cells", design())
+    had = {name: {*cell} for name, cell in cells.items()}
     for seed in settings.seeds:
         arms = settings.arms or ARMS
         lacks = {arm for arm in arms if not {*settings.worlds} <= cells.get(f"{arm}/{seed}", {}).keys()}
-        if any(arm == "start" or goes_on(arm) for arm in lacks) and not weights("start", seed).exists():
+        needs_start = any(arm == "start" or goes_on(arm) for arm in lacks)
+        if needs_start and not is_of(cells.get(f"start/{seed}", {}), took("start", seed)):
             # The arms of a seed go on from one start: with a new one, all are made again.
             recorded = [name.partition("/")[0] for name in cells if name.endswith(f"/{seed}")]
             again = ["start", *filter(goes_on, (*recorded, *arms))]
             arms, lacks = (*again, *arms), lacks | {*again}
+            for arm in again:
+                cells.pop(f"{arm}/{seed}", None)
         for arm in dict.fromkeys(arms):
             if arm not in lacks:
                 continue
             name, planners = f"{arm}/{seed}", FAULTLESS.get(arm)
             cell = cells.get(name, {})
-            worlds = [world for world in STORIES if world in {*settings.worlds, *cell}]
+            worlds = [world for world in STORIES if world in {*settings.worlds, *had.get(name, ())}]
             if planners is None:
-                took = trained(arm, seed)
+                spent = trained(arm, seed)
                 # The figures of a cell are those of one planner: after another training, all are made again.
-                cell = {**cell, **took} if took.items() <= cell.items() else took
+                cell = cell if is_of(cell, spent) else spent
                 planners = of_decoder(Decoder.load(weights(arm, seed)))
             is_compared = arm in ("start", *FAULTLESS)
             for world in worlds:

@@ -123,6 +123,16 @@ def test_cells_of_the_claims_go_on_from_their_start(tmp_path: Path, monkeypatch:
     assert all({"val", "test"} <= again[name].keys() for name in made[:3])
     assert again["without-R3/1"] == record["cells"]["without-R3/1"]
     assert "val" not in again["grpo-no-mode/1"]
+    # Also where a run was killed when its start was trained, and not yet in the record.
+    path = simlib_claims.weights("start", 1).with_suffix(".json")
+    path.write_text(json.dumps({**json.loads(path.read_text()), "weights": 1.0}))
+    made.clear()
+    run("rejection", seeds=(1,), world="test")
+    assert made == []
+    run("rejection", seeds=(1,), world="val")
+    assert made == []
+    run("grpo-no-mode", seeds=(1,), world="val")
+    assert made == ["start/1", "grpo/1", "rejection/1", "grpo-no-mode/1"]
 
 
 def test_in_turn_each_has_its_own_rate_and_half(monkeypatch: pytest.MonkeyPatch) -> None:
