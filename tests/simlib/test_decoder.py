@@ -9,7 +9,7 @@ import torch
 
 from videopro.errors import ConfigError, RunError
 from videopro.methods.planners import Planner, PlannerReply, PlanRequest
-from videopro.modules.calls import CallContext, Choices, Segment, Text
+from videopro.modules.calls import CallContext, Choices, NoChoices, Segment, Text
 from videopro.runs import RunFolder
 from videopro.simlib import (
     KINDS,
@@ -164,8 +164,9 @@ def test_a_run_of_rows_is_a_run_like_any_other(tmp_path: Path) -> None:
             ]
 
 
-def read_board(call: CallContext, video: Segment, where: Text, options: Choices) -> str:
+def read_board(call: CallContext, video: Segment, none: NoChoices, where: Text, options: Choices) -> str:
     """Read what a board says."""
+    # Planners are not shown the second argument, and the stand-in has none.
     raise NotImplementedError
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import builtins
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
 from statistics import fmean
@@ -191,11 +191,12 @@ def _standing_for(key: str, function: Callable[..., Any]) -> Module:
     if key not in OPERATIONS:
         raise ConfigError(f"unknown operation {key!r}; choose from {', '.join(OPERATIONS)}")
     made, wanted = module_of(function, family=OPERATIONS[key].family), OPERATIONS[key].arguments
-    kinds = [each.kind for each in made.parameters if each.kind.is_documented and not each.is_var_keyword]
-    if kinds != [ROLES[role][0] for role in wanted]:
-        shown = "; ".join(f"{role}, {ROLES[role][0].accepts}" for role in wanted)
+    # What planners are not shown, no call has.
+    seen = tuple(p for p in made.parameters if p.kind.is_documented and not p.is_var_keyword)
+    if [each.kind for each in seen] != [ROLES[role][0] for role in wanted]:
+        shown = ", ".join(f"{role} ({ROLES[role][0].accepts})" for role in wanted)
         raise ConfigError(f"{made.name}() stands for {key}(), so it takes, in this order: {shown}")
-    return made
+    return replace(made, parameters=seen)
 
 
 def _calls(result: Result) -> list[Any]:

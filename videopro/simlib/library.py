@@ -191,7 +191,7 @@ class Library:
         roles = operation.arguments
         if self.own is not None and offer.key in self.own:
             shown = self.own[offer.key]
-            names = tuple(each.name for each in shown.parameters if not each.is_var_keyword)
+            names = tuple(each.name for each in shown.parameters)
             doc, returns = shown.doc, shown.returns
         else:
             body, lead = offer.wording
