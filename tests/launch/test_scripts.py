@@ -23,7 +23,8 @@ from tests.support import ROOT
 from tests.support.kuberay_schema import TARGET, documents
 
 # Notes how it was called. `-c` asks for the number of GPUs, `-m pip` installs, `-m pytest` runs the tests of
-# a live engine; a script from stdin sees whether the engine answers.
+# a live engine; a script from stdin sees whether the engine answers. It becomes what sleeps, and starts no
+# child: bash blocks SIGINT while it forks, so that a child that is just started would not see one.
 PYTHON = f"""#!/usr/bin/env bash
 case "$1" in
     -) exec {sys.executable} "$@" ;;
@@ -32,7 +33,7 @@ esac
 echo "python $*" >> "$CALLS"
 [ "$2" = pytest ] || {{ sleep "${{INSTALL_SECONDS:-0}}"; exit 0; }}
 echo "$LIVE_ENGINE $LIVE_ENGINE_PID" >> "$CALLS"
-sleep "${{TEST_SECONDS:-0}}"
+[ -z "${{TEST_SECONDS:-}}" ] || exec sleep "$TEST_SECONDS"
 exit "${{STATUS:-0}}"
 """
 ACCELERATE = '#!/usr/bin/env bash\necho "accelerate $*" >> "$CALLS"\n'
