@@ -113,10 +113,10 @@ def test_a_routes_expected_accuracy_is_what_the_executor_gets(kind: str) -> None
     errors = Channel(scale=2.0)
     got: dict[str, list[bool]] = defaultdict(list)
     told: dict[str, list[float]] = defaultdict(list)
-    for story, asked in list(asked_of(kind))[:8]:
+    for story, asked in list(asked_of(kind))[:10]:
         for choice in expected(errors)[kind]:
             row = Row(story, Library.fixed(sorted(choice.route.needs)), (asked,), (choice,))
-            for seed in range(5):
+            for seed in range(3):
                 channel = replace(errors, seed=seed)
                 (result,) = answer(row, Oracle(row), channel)
                 assert result.rounds[0].execution.status == "ok", result.rounds[0].execution.error
@@ -164,7 +164,7 @@ def test_confidences_say_something_unless_they_are_told_not_to() -> None:
     for tells in (True, False):
         channel = Channel(tells=tells)
         right, sure = [], []
-        for row in draw_rows("both", "val", 60, channel=channel):
+        for row in draw_rows("both", "val", 60 if tells else 30, channel=channel):
             results = answer(row, Oracle(row), channel)
             right += is_right(row, results)
             sure += [result.final.confidence for result in results]
