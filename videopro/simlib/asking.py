@@ -176,8 +176,7 @@ def try_modules(
             row = row_of(story, library, MEASURED, kinds)
             results = answer(row, planner)
             right += is_right(row, results)
-            calls = [[call.fn for call in _calls(result)] for result in results]
-            called += [shown.name in names for names in calls]
+            called += [shown.name in {call.fn for call in _calls(result)} for result in results]
         asked = max(1, len(called))
         counts[key] = {
             "questions": len(called),
