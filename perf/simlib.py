@@ -135,7 +135,7 @@ def _over_seeds(found: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
         "missing": [m["right"] / m["oracle"] for each in found if (m := each["missing"])["questions"]],
     }
     return {
-        name: {"mean": round(fmean(of), 4), "low": round(min(of), 4), "high": round(max(of), 4)}
+        name: {"mean": round(fmean(of), 6), "low": round(min(of), 6), "high": round(max(of), 6)}
         for name, of in shares.items()
         if of
     }

@@ -44,9 +44,9 @@ def difference(gaps: Sequence[tuple[Array, Array]], of: str = "seeds") -> dict[s
     found = t_interval(means)
     assert found is not None
     return {
-        "difference": round(float(np.mean(means)), 4),
-        "low": round(found[0], 4),
-        "high": round(found[1], 4),
+        "difference": round(float(np.mean(means)), 6),
+        "low": round(found[0], 6),
+        "high": round(found[1], 6),
         "of": f"{len(means)} {of}",
         "p": max(0.0, t_test(means)) if len(set(means)) > 1 else None,
     }
