@@ -279,7 +279,11 @@ def test_replays_have_the_time_that_the_run_left() -> None:
     minute, program = video_context(MeteredBackbone(backbone, meter)), parse_program(reply(body))
     library = ModuleLibrary(minute)
     inputs = {"video": library.video, "question": QUESTION.text, "choices": list(QUESTION.choices)}
-    took = executor_run(program.code, library.functions(), inputs, prelude=library.prelude).cpu_seconds
+    # The most of three: beside other work the same program takes more.
+    took = max(
+        executor_run(program.code, library.functions(), inputs, prelude=library.prelude).cpu_seconds
+        for _ in range(3)
+    )
     for factor, confidence in ((1.5, 0.0), (20, 0.8)):
         limits = replace(DEFAULT_LIMITS, cpu_seconds=factor * took)
         execution, _ = execute(program, QUESTION, minute, limits=limits, thread_meter=meter)
