@@ -12,7 +12,7 @@ perf/simlib.json, with CPU seconds."""
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
@@ -26,8 +26,10 @@ from perf.command import run_command
 from perf.recorded import print_tables
 from perf.recording import recorded_rows, write_record
 from perf.simlib_findings import corrected, difference
-from videopro.cli import cache_root, setting
+from videopro.cli import cache_root, check_least, did_you_mean, setting
+from videopro.errors import ConfigError
 from videopro.simlib import ARMS, TESTS, Decoder, DecoderPlanner, measure, shortcuts, train
+from videopro.simlib.decoder import SIZES
 from videopro.simlib.training import HAS_BFLOAT16
 
 STORIES = {"val": 40, "test": 120}
@@ -38,14 +40,39 @@ STORIES = {"val": 40, "test": 120}
 class SimlibSettings:
     """Train planners on libraries that are drawn anew, and measure what they read."""
 
-    arms: tuple[str, ...] = field(default=tuple(ARMS), metadata=setting("arms to run"))
-    sizes: tuple[str, ...] = field(default=("0.5",), metadata=setting("millions of parameters"))
-    seeds: tuple[int, ...] = field(default=(0,), metadata=setting("seeds of training"))
+    arms: tuple[str, ...] = field(default=tuple(ARMS), metadata=setting(f"arms to run: {', '.join(ARMS)}"))
+    sizes: tuple[str, ...] = field(
+        default=("0.5",), metadata=setting(f"millions of parameters: {', '.join(SIZES)}")
+    )
+    seeds: tuple[int, ...] = field(default=(0,), metadata=setting("seeds of training, 0 to 9"))
     steps: int = field(default=2000, metadata=setting("steps of a training, of 4 rows each"))
     worlds: tuple[str, ...] = field(
         default=("val",), metadata=setting("val alone, or also test to open the test world")
     )
     output: Path = field(default=ROOT / "perf" / "simlib.json", metadata=setting("file for the results"))
+
+    def __post_init__(self) -> None:
+        check_least(self, 1, "steps")
+        for kind, names, known in (
+            ("arm", self.arms, ARMS),
+            ("size", self.sizes, SIZES),
+            ("world", self.worlds, STORIES),
+        ):
+            for name in names:
+                check_name(kind, name, known)
+        check_seeds(self.seeds)
+
+
+def check_name(kind: str, name: str, known: Iterable[str]) -> None:
+    """Raise ConfigError for a name that is not known."""
+    if name not in known:
+        raise ConfigError(f"unknown {kind} {name!r}; {did_you_mean(name, [*known])}")
+
+
+def check_seeds(seeds: Iterable[int]) -> None:
+    """Raise ConfigError for a seed that has no stories of its own."""
+    if wrong := [seed for seed in seeds if not 0 <= seed < 10]:
+        raise ConfigError(f"seed {wrong[0]}: seeds go from 0 to 9")
 
 
 def cell(

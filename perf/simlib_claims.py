@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -32,9 +33,11 @@ from perf import ROOT
 from perf.command import run_command
 from perf.recorded import print_tables
 from perf.recording import recorded_rows, write_record
+from perf.simlib import check_name, check_seeds
 from perf.simlib_findings import findings, mean, shares
 from perf.timing import cpu_seconds
 from videopro.cli import cache_root, setting
+from videopro.errors import ConfigError
 from videopro.methods.planners import Planner, PlannerReply, PlanRequest
 from videopro.question import Question
 from videopro.simlib import (
@@ -94,14 +97,27 @@ SHOWN = ("first", "final", "surer_of_samples", "native", "frames", "overlap")
 class ClaimSettings:
     """Train and measure planners for the paper's claims, each with its control."""
 
-    arms: tuple[str, ...] = field(default=(), metadata=setting("arms to run; unset: all"))
-    seeds: tuple[int, ...] = field(default=tuple(range(10)), metadata=setting("seeds"))
+    arms: tuple[str, ...] = field(
+        default=(),
+        metadata=setting("arms to run, such as start grpo, or grpo@1e-4 for another rate; unset: all"),
+    )
+    seeds: tuple[int, ...] = field(default=tuple(range(10)), metadata=setting("seeds of training, 0 to 9"))
     worlds: tuple[str, ...] = field(
         default=("val",), metadata=setting("val alone, or also test to open the test world")
     )
     output: Path = field(
         default=ROOT / "perf" / "simlib_claims.json", metadata=setting("file for the results")
     )
+
+    def __post_init__(self) -> None:
+        for arm in self.arms:
+            name, at, rate = arm.partition("@")
+            check_name("arm", name, ARMS)
+            if at and not (goes_on(arm) and re.fullmatch(r"\d+(\.\d+)?(e-?\d+)?", rate)):
+                raise ConfigError(f"arm {arm!r}: only {', '.join(GOING_ON)} take a rate, as in grpo@1e-4")
+        for world in self.worlds:
+            check_name("world", world, STORIES)
+        check_seeds(self.seeds)
 
 
 # ---- rows of the teacher -----------------------------------------------------------------------------------

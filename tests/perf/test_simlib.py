@@ -2,6 +2,7 @@
 decoders."""
 
 import json
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from perf import simlib, simlib_claims
+from videopro.errors import ConfigError
 from videopro.methods.planners import PlanRequest
 from videopro.simlib import TESTS, Lesson, shortcuts, train
 from videopro.simlib import reinforcing as own
@@ -61,6 +63,31 @@ def test_finished_cells_are_kept_and_missing_ones_are_run(
     again = run(("dropped",), "val", "test")
     assert trained == ["fixed", "dropped", "dropped"]
     assert {"val", "test"} <= again["dropped/0/0.5/2"].keys()
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrong", "said"),
+    [
+        (
+            simlib.SimlibSettings,
+            {"arms": ("curiculum",)},
+            "unknown arm 'curiculum'; did you mean 'curriculum'",
+        ),
+        (simlib.SimlibSettings, {"sizes": ("3",)}, "unknown size '3'; known: 0.5, 2, 8"),
+        (simlib.SimlibSettings, {"steps": 0}, "steps is 0; it must be at least 1"),
+        (simlib.SimlibSettings, {"worlds": ("train",)}, "unknown world 'train'"),
+        (simlib_claims.ClaimSettings, {"arms": ("start", "without-R5")}, "unknown arm 'without-R5'"),
+        (simlib_claims.ClaimSettings, {"arms": ("grpo@fast",)}, "as in grpo@1e-4"),
+        (simlib_claims.ClaimSettings, {"arms": ("start@1e-3",)}, "as in grpo@1e-4"),
+        (simlib_claims.ClaimSettings, {"seeds": (10,)}, "seed 10: seeds go from 0 to 9"),
+        (simlib_claims.ClaimSettings, {"worlds": ("tset",)}, "did you mean 'test'"),
+    ],
+)
+def test_what_no_experiment_has_is_refused_before_any_training(
+    kind: type[object], wrong: dict[str, object], said: str
+) -> None:
+    with pytest.raises(ConfigError, match=re.escape(said)):
+        kind(**wrong)
 
 
 def test_the_mean_of_seeds_is_shown_with_the_least_and_the_most() -> None:
