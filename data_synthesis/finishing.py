@@ -119,7 +119,7 @@ def _write(
             "source": source,
             "settings": {
                 **recorded["identity"]["synthesis"],
-                "always_program": config.always_program,
+                **{name: getattr(config, name) for name in ("always_program", "rename_modules")},
                 **({} if row_prompts is None else {"prompts": dict(row_prompts.texts)}),
                 **({} if config.reference == "none" else {"reference": config.reference}),
             },

@@ -1,5 +1,6 @@
 """Which rows are left within limits, which videos are for which dataset, and questions with fewer modules."""
 
+import json
 import re
 from collections import Counter
 from pathlib import Path
@@ -21,7 +22,7 @@ from tests.support.synthesis import (
 )
 from videopro.data_synthesis.datasets import Datasets, assemble, limited
 from videopro.data_synthesis.decontamination import EvaluationVideos
-from videopro.data_synthesis.questions import ModuleDrops, VideoSplit
+from videopro.data_synthesis.questions import ModuleDrops, RowReference, VideoSplit
 from videopro.data_synthesis.run import main
 from videopro.traces import VideoRef, read_traces
 from videopro.train.rl import read_grpo_rows
@@ -169,9 +170,11 @@ def test_rows_of_sft_have_drawn_names_that_prompt_and_reply_share(
     words = flags(root, out, stub, "--reference", "compact", "--rename-modules", "0.5", "--seed", "1")
     assert main(words, load=load_moody) == 0
     of_seed = {row["id"]: row for row in rows(out, "sft.jsonl")}
+    assert json.loads((out / "card.json").read_text())["about"]["settings"]["rename_modules"] == 0.5
     # The names are those of the rows alone: exploring again gives the same rows for another share.
     again = [*flags(root, out, stub, "--reference", "compact", "--seed", "1"), "--assemble-only"]
     assert main(again, load=load_moody) == 0
+    assert json.loads((out / "card.json").read_text())["about"]["settings"]["rename_modules"] is None
     original = {row["id"]: row for row in rows(out, "sft.jsonl")}
     assert of_seed.keys() == original.keys()
     renamed = 0
@@ -193,5 +196,13 @@ def test_rows_of_sft_have_drawn_names_that_prompt_and_reply_share(
             assert back == old
         assert not any(f"{module}(" in texts[1] for module in was)
     assert 0 < renamed < len(of_seed)
+    # What a log lists is renamed too, and a word that is the name of a module is not.
+    (trace, *_) = read_traces(out / "records.jsonl")
+    rename = RowReference("compact", renamed=1.0).renames(trace)
+    log = rename("Which crop, then?\navailable functions: query_mc(), crop(), crop_left()")
+    assert re.fullmatch(
+        r"Which crop, then\?\navailable functions: \w+_\w+\(\), \w+_\w+\(\), \w+_\w+\(\)", log
+    )
+    assert not re.search(r"query_mc|crop\(|crop_left", log)
     # Rewards call modules by their names.
     assert all("`query_mc(" in row["prompt"] for row in rows(out, "grpo.jsonl"))

@@ -165,7 +165,8 @@ def execute(
         # A planner that was not shown what there is, or calls by heart what is absent here, learns it now.
         there = [each.name for each in available_modules(context, is_open=question.is_open)]
         if any(name not in there for name in program.calls):
-            return execution, f"{outcome.log}\navailable functions: {', '.join(there)}"
+            # With their brackets they are names, which `--rename-modules` renames in rows, and not words.
+            return execution, f"{outcome.log}\navailable functions: {'(), '.join(there)}()"
     if status != "empty":
         return execution, outcome.log
     # The program ran to its end, so nothing else in its log says what was wrong to a refinement.
