@@ -16,13 +16,14 @@ import numpy as np
 
 from videopro.backbones.wrappers import ThreadMeter
 from videopro.benchmarks import ROBUST, Item, Protocol
+from videopro.cli import did_you_mean
 from videopro.errors import ConfigError, RunError
 from videopro.methods import make_trace
 from videopro.methods.planners import Planner, PlannerReply, PlanRequest
 from videopro.methods.program import Reasoner, ReasoningSettings
 from videopro.modules.calls import Module, module_of
 from videopro.runs import AskedRun, asked_identity
-from videopro.simlib.library import MEASURED, ROLES, Channel, Library, Offered, StoryContext
+from videopro.simlib.library import MEASURED, TYPES, Channel, Library, Offered, StoryContext, roles
 from videopro.simlib.operations import GENERAL, OPERATIONS
 from videopro.simlib.routes import choices
 from videopro.simlib.rows import Row, draw_rows, row_of
@@ -156,9 +157,11 @@ def try_modules(
 
     `modules`: your functions, as `@module` takes them, by the operation that each is like (a key of
     OPERATIONS). In stories of the val world a planner reads the general modules and these, which the script
-    answers in place of yours. Returns for each the number of `questions` that it is the best way to answer,
-    the share of programs that `called` it, and the share that was `right`. Raises ConfigError for an unknown
-    operation, other arguments than it has, or a name that two modules have."""
+    answers in place of yours. Returns for each the number of `questions` that it is the best way to answer
+    (of equally good ways the first), the share of programs that `called` it and gave an answer, the share
+    that was `right`, and that which the `oracle` is expected to have. Raises ConfigError for an unknown
+    operation, one that is the best way of no question, other arguments than it has, or a name that two
+    modules have."""
     own = {key: _standing_for(key, function) for key, function in modules.items()}
     keys = dict.fromkeys((*GENERAL, *sorted(own)))
     library = Library(tuple(Offered(key, own[key].name if key in own else key) for key in keys), own)
@@ -167,34 +170,34 @@ def try_modules(
         raise ConfigError(f"two modules are named {twice[0]}; rename yours")
     counts = {}
     for key, shown in own.items():
-        called: list[bool] = []
         right: list[bool] = []
+        expected: list[float] = []
+        called = 0
         for number in range(stories):
             story = make_story("val", number)
             best = {each.kind: choices(each, library, MEASURED)[0].route for each in story.questions}
-            kinds = {kind for kind, route in best.items() if key in route.needs}
-            row = row_of(story, library, MEASURED, kinds)
+            row = row_of(story, library, MEASURED, [kind for kind in best if key in best[kind].needs])
             results = answer(row, planner)
             right += is_right(row, results)
-            called += [shown.name in {call.fn for call in _calls(result)} for result in results]
-        asked = max(1, len(called))
-        counts[key] = {
-            "questions": len(called),
-            "called": round(sum(called) / asked, 4),
-            "right": round(sum(right) / asked, 4),
-        }
+            answered = [result for result in results if result.final is not None and result.final.letter]
+            called += sum(shown.name in {call.fn for call in _calls(result)} for result in answered)
+            expected += [choice.accuracy for choice in row.best]
+        if not right:
+            raise ConfigError(f"{key} is the best way to answer no question; choose another operation")
+        shares = {"called": called / len(right), "right": fmean(right), "oracle": fmean(expected)}
+        counts[key] = {"questions": len(right), **{name: round(of, 4) for name, of in shares.items()}}
     return counts
 
 
 def _standing_for(key: str, function: Callable[..., Any]) -> Module:
     if key not in OPERATIONS:
-        raise ConfigError(f"unknown operation {key!r}; choose from {', '.join(OPERATIONS)}")
+        raise ConfigError(f"unknown operation {key!r}; {did_you_mean(key, [*OPERATIONS])}")
     made, wanted = module_of(function, family=OPERATIONS[key].family), OPERATIONS[key].arguments
     # What planners are not shown, no call has.
     seen = tuple(p for p in made.parameters if p.kind.is_documented and not p.is_var_keyword)
-    if [each.kind for each in seen] != [ROLES[role][0] for role in wanted]:
-        shown = ", ".join(f"{role} ({ROLES[role][0].accepts})" for role in wanted)
-        raise ConfigError(f"{made.name}() stands for {key}(), so it takes, in this order: {shown}")
+    if [each.kind for each in seen] != [TYPES[role].kind for role in wanted]:
+        shown = ", ".join(f"{role}: {roles.__annotations__[role]}" for role in wanted)
+        raise ConfigError(f"{made.name}() stands for {key}(), so it takes, in this order: call, {shown}")
     return replace(made, parameters=seen)
 
 
@@ -210,8 +213,7 @@ def shortcuts(world: str, stories: int) -> dict[str, dict[str, float]]:
         story = make_story(world, number)
         script = story.script
         said = " ".join(line.text for line in script.lines)
-        frames = [story.scene_at(time) for time in np.linspace(0, script.duration, 33)[1::2]]
-        shown = [_shown(scene) for scene in frames]
+        shown = [_shown(story.scene_at(time)) for time in np.linspace(0, script.duration, 33)[1::2]]
         for asked in story.questions:
             options = asked.question.choices
             seconds_shown = [
@@ -224,10 +226,11 @@ def shortcuts(world: str, stories: int) -> dict[str, dict[str, float]]:
                 "shown shortest": [-seconds for seconds in seconds_shown],
                 "in 16 frames": [float(sum(option in each for each in shown)) for option in options],
             }
-            gold = ord(asked.answer) - ord("A")
             for name, values in counts.items():
                 best = [value == max(values) for value in values]
-                scores.setdefault(asked.kind, {}).setdefault(name, []).append(best[gold] / sum(best))
+                scores.setdefault(asked.kind, {}).setdefault(name, []).append(
+                    best["ABCD".index(asked.answer)] / sum(best)
+                )
     return {
         kind: {name: round(sum(values) / len(values), 3) for name, values in found.items()}
         for kind, found in scores.items()

@@ -25,6 +25,7 @@ from videopro.modules.calls import (
     Choices,
     ClipHandle,
     FrameHandle,
+    Frames,
     LineHandle,
     Module,
     OptionalText,
@@ -272,17 +273,13 @@ def _clips(call: _Call, video: Any, query: str) -> tuple[list[tuple[float, float
 
 def _lines(call: _Call, video: Any, query: str) -> list[LineHandle]:
     """The lines that have all words of the query, else fewer."""
-    lines, wanted = call.story.script.lines, set(_words(query))
-    most = max(len(wanted & set(_words(line.text))) for line in lines)
-    if most == 0:
+    lines, wanted = call.story.script.lines, set(query.strip(".").split())
+    shared = [len(wanted & set(line.text.strip(".").split())) for line in lines]
+    if not any(shared):
         raise ModuleError(f"no line found for {query!r}; use words that are said")
-    found = [line for line in lines if len(wanted & set(_words(line.text))) == most]
+    found = [line for line, words in zip(lines, shared, strict=True) if words == max(shared)]
     chosen = call.maybe_lost(call.rng(query), found, [line for line in lines if line not in found])
     return [LineHandle(call.context.video, line.start, line.end, None, line.text) for line in chosen]
-
-
-def _words(text: str) -> list[str]:
-    return text.strip(".").split()
 
 
 def _hints(call: _Call, video: Any, query: str) -> str:
@@ -381,13 +378,12 @@ def _check_frames(value: Any, scope: Any) -> tuple[FrameHandle, ...]:
     return tuple(frames)
 
 
-# Of the real modules, whose own checks a call passes; but frames are frames, or no library would need a
-# module for them.
-def _roles(
+def roles(
     call: CallContext,
     video: Segment,
     clip: Segment,
     frame: SingleFrame,
+    frames: Frames,
     query: Text,
     question: Text,
     choices: Choices,
@@ -398,8 +394,11 @@ def _roles(
     """The roles of arguments."""
 
 
+TYPES = {each.name: each for each in module_of(roles, family="answering").parameters}
+"""The parameter of each role, as a module of one's own has it."""
 ROLES: Mapping[str, tuple[ArgumentType, Any]] = {
-    **{each.name: (each.kind, each.default) for each in module_of(_roles, family="answering").parameters},
+    **{name: (each.kind, each.default) for name, each in TYPES.items()},
+    # Frames are frames here, and no clip, or no library would need a module for them.
     "frames": (ArgumentType(_check_frames, "frames"), inspect.Parameter.empty),
 }
 """The type and the default of each role that an argument of an operation has."""
