@@ -395,7 +395,7 @@ def roles(
 
 
 TYPES = {each.name: each for each in module_of(roles, family="answering").parameters}
-"""The parameter of each role, as a module of one's own has it."""
+"""The parameter of each role, as a user's module has it."""
 ROLES: Mapping[str, tuple[ArgumentType, Any]] = {
     **{name: (each.kind, each.default) for name, each in TYPES.items()},
     # Frames are frames here, and no clip, or no library would need a module for them.
