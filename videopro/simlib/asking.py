@@ -16,7 +16,6 @@ import numpy as np
 
 from videopro.backbones.wrappers import ThreadMeter
 from videopro.benchmarks import ROBUST, Item, Protocol
-from videopro.cli import did_you_mean
 from videopro.errors import ConfigError, RunError
 from videopro.methods import make_trace
 from videopro.methods.planners import Planner, PlannerReply, PlanRequest
@@ -191,7 +190,7 @@ def try_modules(
 
 def _standing_for(key: str, function: Callable[..., Any]) -> Module:
     if key not in OPERATIONS:
-        raise ConfigError(f"unknown operation {key!r}; {did_you_mean(key, [*OPERATIONS])}")
+        raise ConfigError(f"unknown operation {key!r}; choose from {', '.join(OPERATIONS)}")
     made, wanted = module_of(function, family=OPERATIONS[key].family), OPERATIONS[key].arguments
     # What planners are not shown, no call has.
     seen = tuple(p for p in made.parameters if p.kind.is_documented and not p.is_var_keyword)
