@@ -115,6 +115,8 @@ def test_cells_of_the_claims_go_on_from_their_start(tmp_path: Path, monkeypatch:
         "SEEN": 20,
         "SECONDS": 0.1,
         "GROUPS": 1,
+        # Two of the four.
+        "CHANNELS": {name: simlib_claims.CHANNELS[name] for name in ("informed x 1", "uninformed x 3")},
     }.items():
         monkeypatch.setattr(simlib_claims, name, value)
     output = tmp_path / "claims.json"

@@ -1,4 +1,5 @@
-"""What is counted of stored runs, against what `videopro seeds` wrote of the same runs."""
+"""What is counted of stored runs, against what `videopro seeds` wrote of the same runs. Beside
+test_statements.py, which counts the same: runs that a process has read are kept."""
 
 import pytest
 
