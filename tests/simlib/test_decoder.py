@@ -228,7 +228,7 @@ def test_ones_own_modules_are_tried() -> None:
         r"call, video: Segment, choices: Choices$",
     ):
         try_modules(Caller("read_board"), {"get_weather": read_board})
-    with pytest.raises(ConfigError, match="get_subtitle_hints is the best way to answer no question"):
+    with pytest.raises(ConfigError, match="get_subtitle_hints is the best way of no question in 20 stories"):
         try_modules(Caller("query_native"), {"get_subtitle_hints": hint})
     with pytest.raises(ConfigError, match="two modules are named read_board"):
         try_modules(Caller("read_board"), {"get_sign": read_board, "get_color": read_board})

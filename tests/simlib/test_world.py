@@ -116,7 +116,7 @@ def test_a_routes_expected_accuracy_is_what_the_executor_gets(kind: str) -> None
     for story, asked in list(asked_of(kind))[:10]:
         for choice in expected(errors)[kind]:
             row = Row(story, Library.fixed(sorted(choice.route.needs)), (asked,), (choice,))
-            for seed in range(3):
+            for seed in range(4):
                 channel = replace(errors, seed=seed)
                 (result,) = answer(row, Oracle(row), channel)
                 assert result.rounds[0].execution.status == "ok", result.rounds[0].execution.error

@@ -157,7 +157,7 @@ def test_one_clear_error_in_bounded_time(kind: str, tmp_path: Path) -> None:
     assert time.monotonic() - start < 6
     # Threads of earlier tests may end meanwhile.
     assert {*threading.enumerate()} - threads == set()
-    assert _open_files() <= files
+    assert _open_files() == files
 
 
 def test_an_endless_search_ends(tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ def test_an_endless_decoding_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert time.monotonic() - start < 5
     # Threads of earlier tests may end meanwhile.
     assert {*threading.enumerate()} - threads == set()
-    assert _open_files() <= files
+    assert _open_files() == files
 
 
 def test_damage_in_the_middle_never_passes_for_a_frame(tmp_path: Path) -> None:

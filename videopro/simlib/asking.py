@@ -182,7 +182,9 @@ def try_modules(
             called += sum(shown.name in {call.fn for call in _calls(result)} for result in answered)
             expected += [choice.accuracy for choice in row.best]
         if not right:
-            raise ConfigError(f"{key} is the best way to answer no question; choose another operation")
+            raise ConfigError(
+                f"{key} is the best way of no question in {stories} stories; choose another operation"
+            )
         shares = {"called": called / len(right), "right": fmean(right), "oracle": fmean(expected)}
         counts[key] = {"questions": len(right), **{name: round(of, 4) for name, of in shares.items()}}
     return counts
@@ -225,11 +227,10 @@ def shortcuts(world: str, stories: int) -> dict[str, dict[str, float]]:
                 "shown shortest": [-seconds for seconds in seconds_shown],
                 "in 16 frames": [float(sum(option in each for each in shown)) for option in options],
             }
+            gold = ord(asked.answer) - ord("A")
             for name, values in counts.items():
                 best = [value == max(values) for value in values]
-                scores.setdefault(asked.kind, {}).setdefault(name, []).append(
-                    best["ABCD".index(asked.answer)] / sum(best)
-                )
+                scores.setdefault(asked.kind, {}).setdefault(name, []).append(best[gold] / sum(best))
     return {
         kind: {name: round(sum(values) / len(values), 3) for name, values in found.items()}
         for kind, found in scores.items()

@@ -104,7 +104,7 @@ WORLDS = ("train", "val", "test")
 """They share no story."""
 
 
-# The oracle asks for the same hundred for each channel, and tests for those of other tests.
+# The oracle asks for the same hundred for each channel, and all tests of a world for the same stories.
 @lru_cache(256)
 def make_story(world: str, number: int) -> Story:
     """The story of a number, below 10^8, in a world. Raises ValueError for another number."""
