@@ -182,9 +182,7 @@ def try_modules(
             called += sum(shown.name in {call.fn for call in _calls(result)} for result in answered)
             expected += [choice.accuracy for choice in row.best]
         if not right:
-            raise ConfigError(
-                f"{key} is the best way of no question in {stories} stories; choose another operation"
-            )
+            raise ConfigError(f"{key} is the best way of no question in {stories} stories; choose another")
         shares = {"called": called / len(right), "right": fmean(right), "oracle": fmean(expected)}
         counts[key] = {"questions": len(right), **{name: round(of, 4) for name, of in shares.items()}}
     return counts
